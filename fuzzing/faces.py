@@ -20,6 +20,7 @@ import yaml  # type: ignore[import-untyped]
 from fuzzing.answers import BrokenError, answered, expect, never_refused, normalized, said, strict
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import ConfigError, MemcoreError
@@ -54,7 +55,7 @@ from memcore.questions.solving import solve
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, exported, imported
 from memcore.tools.convert import Exported, Imported
-from memcore.tools.derived import gpus_of
+from memcore.tools.derived import data_ranks, gpus_of
 from memcore.tools.sources import read_source
 
 OWN_MISTAKE = "this is a mistake in memcore"
@@ -132,6 +133,7 @@ def of_exports(given: Any) -> None:
     for name, tool in TOOLS.items():
         lacking = any(config.get(path) != value for path, value in tool.needs.items())
         lacking |= any(config.get(path) is None for path in tool.requires)
+        lacking |= tool.knows is not None and not tool.knows(config)
         if engine not in tool.engines or tool.read_only or lacking:
             continue
         with never_refused(f"convert --to {name}"):
@@ -153,6 +155,10 @@ def of_exports(given: Any) -> None:
     expect(not any(cell[:1] in set("=+-@\t\r") for row in rows for cell in row if cell), "a cell that is a formula")
 
 
+_DATA = (Parallelism.data_parallel_size, Parallelism.data_parallel_shard_size)
+"""Sizes that follow from the GPUs and the others."""
+
+
 def _without(path: str) -> object:
     """Return what a setting is by default, where its text says it."""
     try:
@@ -172,7 +178,7 @@ def _parsed(syntax: str, written: str) -> None:
             expect(isinstance(yaml.safe_load(written), dict), "no YAML mapping is written")
         elif syntax == "json":
             json.loads(written)
-        elif syntax == "argv":
+        elif syntax in ("argv", "overrides"):
             shlex.split(written)
     except (ValueError, yaml.YAMLError) as error:
         raise BrokenError(f"its own parser does not read the {syntax} that is written: {error}\n{written}") from error
@@ -194,10 +200,11 @@ def _comes_back(config: Config, back: Imported, taken: Mapping[str, object]) -> 
     """What claims to say everything says the same job when it is read."""
     again = Config.from_dict({"model": config.model, **back.config})
     for path, value in _flat(config.to_dict()):
-        if path not in ("model", "engine.framework", "engine.framework_version"):
+        if path not in ("model", "engine.framework", "engine.framework_version", *back.tool.implied):
             # A tool without a key for it has always one rank.
             same = again.get(path) == value or (path.startswith("parallelism.") and (again.get(path) or 1) == value)
             same = same or (path == Hardware.num_gpus and gpus_of(again) == value)
+            same = same or (path in _DATA and again.get(path) is None and data_ranks(again) == value)
             # What is not said is what is taken without it.
             same = same or (again.get(path) is None and value in (_without(path), taken.get(path)))
             expect(same, f"{back.tool.name} brings {path} back: {again.get(path)!r} of {value!r}")

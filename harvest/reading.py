@@ -230,3 +230,11 @@ def keys_of_yaml(texts: Mapping[str, str]) -> Iterator[tuple[str, Field]]:
                 above.pop()
             yield ".".join([*(each for _, each in above), name]), Field("any", "=of each config")
             above.append((indent, name))
+
+
+def keys_of_groups(texts: Mapping[str, str]) -> Iterator[tuple[str, Field]]:
+    """The same of a config that Hydra composes: a file of a group's folder has the keys below the group's name."""
+    for path, text in texts.items():
+        folder = path.split("/")[-2]
+        start = "" if folder == "config" else f"{folder}."
+        yield from ((f"{start}{name}", field) for name, field in keys_of_yaml({path: text}))

@@ -16,6 +16,7 @@ from harvest.reading import (
     arguments,
     flags_of_cpp,
     flags_of_rust,
+    keys_of_groups,
     keys_of_references,
     keys_of_yaml,
     options_of_go,
@@ -52,7 +53,11 @@ class Schema:
         texts = files_of(source, self.files)
         if not texts:
             raise ValueError(f"{source} has none of {', '.join(self.files)}")
-        return dict(self.reader(texts)) if self.reader is not None else self._of_python(texts)
+        if self.reader is None:
+            return self._of_python(texts)
+        code = {path: text for path, text in texts.items() if self.below and path.endswith(".py")}
+        read = self.reader({path: text for path, text in texts.items() if path not in code})
+        return {**dict(read), **self._of_python(code)} if code else dict(read)
 
     def _of_python(self, texts: Files) -> dict[str, Field]:
         known = Classes(texts)
@@ -164,8 +169,10 @@ SCHEMAS: Mapping[str, Schema] = {
     ),
     "torchtune": Schema(files=("recipes/configs/*.yaml", "recipes/configs/*/*.yaml"), reader=keys_of_yaml),
     "nemo-automodel": Schema(
-        files=("examples/llm_*/*.yaml", "examples/llm_*/*/*.yaml", "examples/vlm_finetune/*/*.yaml"),
+        files=("examples/llm_*/*.yaml", "examples/llm_*/*/*.yaml", "examples/vlm_finetune/*/*.yaml",
+               "nemo_automodel/components/distributed/config.py", "nemo_automodel/components/_peft/lora.py"),
         reader=keys_of_yaml,
+        below={"distributed": ("FSDP2Config", "MegatronFSDPConfig", "DDPConfig"), "peft": ("PeftConfig",)},
     ),
     "verl": Schema(files=("verl/trainer/config/_generated_*_trainer.yaml",), reader=keys_of_yaml),
     "megatron-bridge": Schema(
@@ -184,7 +191,12 @@ SCHEMAS: Mapping[str, Schema] = {
         classes=("PPOConfig",), nested=True,
     ),
     "nemo-rl": Schema(files=("examples/configs/*.yaml",), reader=keys_of_yaml),
-    "verl-sft": Schema(files=("verl/trainer/config/sft_trainer.yaml",), reader=keys_of_yaml),
+    "verl-sft": Schema(
+        files=("verl/trainer/config/sft_trainer*.yaml", "verl/trainer/config/model/hf_model.yaml",
+               "verl/trainer/config/engine/fsdp.yaml", "verl/trainer/config/optim/fsdp.yaml",
+               "verl/trainer/config/profiler/profiler.yaml"),
+        reader=keys_of_groups,
+    ),
     "openrlhf": Schema(files=("openrlhf/cli/train_*.py",), flags=True),
     "megatron": Schema(
         files=("megatron/training/arguments.py", "megatron/training/config/*.py", "megatron/arguments.py",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memcore.questions.searching.search import search
     from memcore.questions.sharing import Shared, share
     from memcore.questions.solving import Solution, solve
+    from memcore.tools.loading import load
     from memcore.version import __version__
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "advise",
     "calibrate",
     "estimate",
+    "load",
     "plan",
     "reconcile",
     "search",
@@ -81,6 +83,7 @@ _HOMES = {
     "advise": "memcore.questions.advising.advise",
     "calibrate": "memcore.questions.calibrating",
     "estimate": "memcore.estimation",
+    "load": "memcore.tools.loading",
     "plan": "memcore.questions.planning.plan",
     "reconcile": "memcore.questions.reconciling.reconcile",
     "search": "memcore.questions.searching.search",

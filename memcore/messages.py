@@ -6,6 +6,7 @@ the template up (`memcore.i18n.sentences`). A text without values is its own tem
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 
@@ -50,3 +51,27 @@ def joined(joint: str, parts: Iterable[str]) -> Message:
     """
     values = tuple(parts)
     return Message(joint.join("{}" for _ in values), *values)
+
+
+_NAMES = frozenset({"Adafactor", "Apple", "Intel", "Jetson", "Liger", "Megatron", "Muon", "Quadro", "Radeon", "Tesla"})
+_CAPITALIZED = re.compile(r"([A-Z])([a-z]+)(?![\w'.])")
+
+
+def within(title: str) -> str:
+    """Return a title as it stands within a sentence; names keep their capital.
+
+    >>> within("Full checkpointing"), within("LoRA on attention only"), within("Megatron-Core"), within("Adafactor")
+    ('full checkpointing', 'LoRA on attention only', 'Megatron-Core', 'Adafactor')
+    """
+    found = _CAPITALIZED.match(title)
+    return title if found is None or found[0] in _NAMES else title[0].lower() + title[1:]
+
+
+def listed(joint: str, titles: Iterable[str]) -> str:
+    """Return titles as one, with a joint between them.
+
+    >>> listed(", ", ("FSDP", "Full checkpointing"))
+    'FSDP, full checkpointing'
+    """
+    first, *rest = [*titles] or [""]
+    return joint.join((first, *map(within, rest)))

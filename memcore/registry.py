@@ -63,6 +63,40 @@ MEANT: Mapping[str, str] = {
     **dict.fromkeys(("trtllm", "trt-llm"), "--engine tensorrt-llm"),
 }
 """Flags for what people name as an engine and is another word for one, or a layer on top."""
+
+
+class Loop(NamedTuple):
+    """A training loop around an engine, `engine.framework`."""
+
+    engine: str = ""
+    """What it runs where a config names no engine; empty: as without a framework."""
+    several: str = ""
+    """The same on several GPUs."""
+    also: tuple[str, ...] = ()
+    """Other spellings, in lower case, with hyphens for spaces and underscores."""
+
+
+LOOPS: Mapping[str, Loop] = {
+    "transformers": Loop(also=("trainer", "hf", "huggingface", "hugging-face", "hf-trainer")),
+    **{name: Loop() for name in ("trl", "peft", "accelerate", "axolotl", "unsloth", "torchtune", "verl")},
+    "torchtitan": Loop(several="fsdp"),
+    **{name: Loop() for name in ("pith-train", "easyr1", "memcore")},
+    "llama-factory": Loop(also=("llamafactory",)),
+    "ms-swift": Loop(also=("swift", "msswift")),
+    "lit-gpt": Loop(also=("litgpt",)),
+    "nemo-automodel": Loop(also=("automodel",)),
+    "llm-foundry": Loop(also=("llmfoundry",)),
+    "prime-rl": Loop(also=("primerl",)),
+    "llama-recipes": Loop(also=("llama-cookbook",)),
+    "fsdp_qlora": Loop(also=("fsdp-qlora",)),
+    "arctictraining": Loop("deepspeed", also=("arctic-training",)),
+    "openrlhf": Loop("deepspeed"),
+    "open-instruct": Loop("deepspeed"),
+    "megatron-bridge": Loop("megatron"),
+    "nemo": Loop("megatron"),
+    "nemo-rl": Loop(),
+}
+"""Training loops by the value of `engine.framework`; others may be named, too."""
 USUAL_TRAINER, USUAL_SERVER = "fsdp", "vllm"
 """What runs a job on several GPUs, and what serves, where a config names no engine."""
 _SHARED: Mapping[str, str] = {"trainers": "memcore.layers", "servers": "memcore.serving"}
@@ -139,6 +173,16 @@ def row(name: str, table: str, key: str) -> Any:
 def merged(name: str, table: str) -> dict[Any, Any]:
     """The rows of a table that some engine modules of this name have, in one."""
     return {key: found for each in engine_modules(name) for key, found in getattr(each, table, {}).items()}
+
+
+def loop_called(name: str) -> str:
+    """Return the value of `engine.framework` that a name means; one that is not known stays as it is.
+
+    >>> loop_called("LitGPT"), loop_called("Megatron_Bridge"), loop_called("my own")
+    ('lit-gpt', 'megatron-bridge', 'my own')
+    """
+    plain = name.strip().lower().replace("_", "-").replace(" ", "-")
+    return next((each for each, loop in LOOPS.items() if plain in (each, *loop.also)), name)
 
 
 def face() -> Any:

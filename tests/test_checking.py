@@ -120,3 +120,19 @@ def test_the_action_runs_it(files, tmp_path):
 def test_the_hook_runs_it():
     (hook,) = read_yaml((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     assert hook["entry"] == "memcore check"
+
+
+def test_a_key_that_is_ignored_is_said_of_its_file(files, capsys):
+    """A misspelled key passes with a note: programs find it with the file, people behind the file's name."""
+    Path("typo.yaml").write_text(
+        "base_model: gpt2\nadapter: lora\nlora_rr: 16\nlora_target_linear: true\nsequence_len: 512\n"
+    )
+    note = "lora_rr is not recognized and was ignored; did you mean lora_r?"
+    assert main(["check", "small.json", "typo.yaml", "--gpu", "4090", "--json"]) == 0
+    said = capsys.readouterr()
+    small, typo = json.loads(said.out)
+    assert small["notes"] == []
+    assert note in typo["notes"]
+    assert f"note: typo.yaml: {note}" in said.err
+    assert main(["check", "typo.yaml", "--gpu", "4090"]) == 0
+    assert f"note: {note}" in capsys.readouterr().err

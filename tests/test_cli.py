@@ -62,7 +62,7 @@ def test_a_command_is_read_as_it_is_typed():
     ("flags", "said"),
     [
         (["llama-3.1-8b", "--seq", "4096", "--accelerator", "rtx-4090"], "LoRA on all linear layers"),
-        (["qwen3-30b-a3b", "--engine", "vllm", "--gpus", "2", "--accelerator", "rtx-4090"], "Weights in fp8"),
+        (["qwen3-30b-a3b", "--engine", "vllm", "--gpus", "2", "--accelerator", "rtx-4090"], "weights in fp8"),
         (["deepseek-v3", "--engine", "sglang", "--gpus", "8", "--accelerator", "t4"], "each GPU has 14.6 GiB"),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_value_that_does_not_exist_ends_with_what_fits():
     status, out, _ = memcore(*flags, "--seq", "2048")
     assert status == 1
     assert "no value fits" in out
-    assert "Full checkpointing" in out.partition("What fits (`memcore plan`")[2]
+    assert "full checkpointing" in out.partition("What fits (`memcore plan`")[2]
 
 
 @pytest.fixture

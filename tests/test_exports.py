@@ -23,7 +23,7 @@ from memcore.escaping import csv_line, in_markdown
 from memcore.faces.cli import main
 from memcore.faces.page.tasks import TASKS, task_of, with_task
 from memcore.formats.readers import flat, read_file
-from memcore.formats.writing import as_json, as_toml, as_yaml
+from memcore.formats.writing import as_json, as_toml, as_yaml, nested
 from memcore.limits import GPUS
 from memcore.memory.estimate import Estimate
 from memcore.registry import SERVERS
@@ -38,6 +38,8 @@ MEGATRON = {"model_type": "megatron", "num_layers": 4, "hidden_size": 128, "num_
             "max_position_embeddings": 512, "vocab_size": 1024, "swiglu": True}  # fmt: skip
 MODELS = {"megatron": MEGATRON, "megatron-fsdp": MEGATRON, "nanotron": LLAMA}
 """Models that the tools of these engines describe by their sizes; the others take a name."""
+OF_TOOLS = {"nemo": "llama-3.1-8b", "nemo-rl": "llama-3.1-8b"}
+"""Models of tools that take only names, or only those that they have recipes of."""
 PAIRS = [(name, engine) for name, tool in TOOLS.items() if not tool.read_only for engine in tool.engines]
 FOLLOW = {
     "hardware.num_gpus": "sizes of groups",
@@ -94,6 +96,7 @@ def jobs(draw, engine):
 
 def of_loop(name, config):
     """The job of a tool that is a training loop of its own."""
+    config = config.replaced("model", OF_TOOLS[name]) if name in OF_TOOLS else config
     for path, value in TOOLS[name].needs.items():
         config = config.replaced(path, value)
     for path in TOOLS[name].requires:
@@ -149,6 +152,8 @@ def test_their_own_parsers_read_it(name, engine):
             started = re.sub(r"^PYTORCH_CUDA_ALLOC_CONF=\S+ ", "", text)
             assert started.startswith(tool.program.split()[0]) or any(each in started for each in tool.prefixes)
             arguments_of(tool, text)
+        elif tool.syntax == "overrides":
+            assert text.startswith(tool.prefixes)
         elif tool.syntax == "modelfile":
             assert text.startswith("FROM ./")
             assert read_file(text)[0] == tool.syntax
@@ -222,7 +227,7 @@ def runs(draw, engine, name):
     model = MODELS.get(engine, draw(st.sampled_from(["gpt2", "qwen3-0.6b"])))
     if name == "torchtitan":
         values["training.implementation"] = "torchtitan"
-    model = "llama-3.1-8b" if name in ("torchtitan", "litgpt") else model
+    model = "llama-3.1-8b" if name in ("torchtitan", "torchtitan-registry", "litgpt") else model
     config = Config({"model": model})
     for path, value in values.items():
         config = config.replaced(path, value)
@@ -412,6 +417,51 @@ LINES = {
                           "hardware": {"num_gpus": 16}}), None,
         ("torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py", "  --micro-batch-size 1",
          "  --pipeline-model-parallel-layout 'Et*1|t*3L'")),
+    "Megatron's sizes of a model by name": (
+        of(training={"sequence_length": 1024}, engine={"type": "megatron"}, hardware=EIGHT), None,
+        ("  --num-layers 32", "  --hidden-size 4096", "  --ffn-hidden-size 14336", "  --num-query-groups 8",
+         "  --group-query-attention", "  --vocab-size 128256", "  --untie-embeddings-and-output-weights",
+         "  --tokenizer-model meta-llama/Llama-3.1-8B")),
+    "Megatron's experts of a model by name": (
+        Config.from_dict({"model": "deepseek-ai/DeepSeek-V2-Lite", "training": {"sequence_length": 1024},
+                          "engine": {"type": "megatron"}}), None,
+        ("  --multi-latent-attention", "  --kv-lora-rank 512", "  --num-experts 64", "  --moe-ffn-hidden-size 1408",
+         "  --moe-layer-freq '([0]*1+[1]*26)'", "  --moe-shared-expert-intermediate-size 2816")),
+    "nanotron's sizes of a model by name": (
+        of(training={"sequence_length": 1024}, engine={"type": "nanotron"}, hardware=EIGHT), None,
+        ("    num_hidden_layers: 32", "    intermediate_size: 14336")),
+    "NeMo's recipe with what a job overrides": (
+        of(training=LORA, engine={"type": "megatron", "framework": "nemo"}, hardware=EIGHT), "nemo",
+        ("nemo llm finetune", """  --factory 'llama31_8b(peft_scheme="lora")'""", "  trainer.devices=8",
+         "  data.seq_length=1024", "  peft.dim=16", "  model.config.cross_entropy_loss_fusion=False")),
+    "NeMo's pretraining with FP8": (
+        of(training={"sequence_length": 1024, "precision": "fp8-mixed"}, hardware={**EIGHT, "num_gpus": 16},
+           engine={"type": "megatron", "framework": "nemo", "fp8_recipe": "tensorwise"}), "nemo",
+        ("nemo llm pretrain", "  --factory llama31_8b", "  trainer.num_nodes=2", "  trainer.plugins.fp8=hybrid",
+         "  trainer.plugins.fp8_recipe=tensorwise")),
+    "NeMo RL's preferences under FSDP2": (
+        of(training={**LORA, "method": {"name": "dpo", "reference": "precomputed"}, "attention": "flash"},
+           engine={"type": "fsdp", "framework": "nemo-rl"}, hardware=EIGHT), "nemo-rl",
+        ("# run: uv run examples/run_dpo.py --config examples/configs/nemo-rl.yaml", 'defaults: "dpo.yaml"',
+         '    name: "torch.optim.AdamW"', "      dim: 16", "  gpus_per_node: 8")),
+    "NeMo RL's Megatron": (
+        of(training={"sequence_length": 1024}, engine={"type": "megatron", "framework": "nemo-rl"},
+           parallelism={"tensor_parallel_size": 2}, hardware=EIGHT), "nemo-rl",
+        ('defaults: "sft.yaml"', "    tensor_model_parallel_size: 2", "      grad_reduce_in_fp32: true")),
+    "Megatron-SWIFT's fields of Megatron-Core's config": (
+        of(training={"sequence_length": 1024, "dropout": {"hidden": 0.1}, "attention": "flash"}, hardware=EIGHT,
+           engine={"type": "megatron", "framework": "ms-swift", "deterministic_mode": True}), None,
+        ("megatron_extra_kwargs:", "  hidden_dropout: 0.1", "  deterministic_mode: true")),
+    "verl with Megatron, which Hydra composes": (
+        of(training={"sequence_length": 1024, "attention": "flash"}, hardware=EIGHT,
+           engine={"type": "megatron", "framework": "verl"}), "verl-megatron",
+        ('defaults: ["ppo_megatron_trainer", "_self_"]', '  searchpath: ["pkg://verl.trainer.config"]')),
+    "verl's supervised trainer of today": (
+        of(training={"sequence_length": 1024, "attention": "flash", "loss": "fused-linear"}, hardware=EIGHT,
+           engine={"type": "fsdp", "framework": "verl"}), "verl-sft",
+        ("# run: torchrun --nnodes 1 --nproc_per_node 8 -m verl.trainer.sft_trainer --config-path=$PWD "
+         "--config-name=verl-sft.yaml", 'defaults: ["sft_trainer_engine", "_self_"]', '  strategy: "fsdp2"',
+         "  use_dynamic_bsz: false")),
     "Megatron's way to recompute all": (
         Config.from_dict({"model": MEGATRON, "engine": {"type": "megatron"},
                           "training": {"sequence_length": 128, "activation_checkpointing": "full"}}), None,
@@ -512,6 +562,75 @@ def test_micro_batches_of_accelerate():
     )
     sharded = exported(config.replaced("engine.type", "deepspeed"), "accelerate").text
     assert content_of(sharded, "yaml")["deepspeed_config"]["gradient_accumulation_steps"] == 4
+
+
+DESCRIBED = [
+    *((engine, name)
+      for engine in ("megatron", "megatron-yaml")
+      for name in ("gpt2", "Qwen/Qwen2.5-0.5B", "qwen3-0.6b", "google/gemma-2b",
+                   "Qwen/Qwen1.5-MoE-A2.7B", "Qwen/Qwen3-30B-A3B", "mistralai/Mixtral-8x7B-v0.1",
+                   "deepseek-ai/DeepSeek-V2-Lite", "zai-org/GLM-4.5-Air", "facebook/opt-125m")),
+    *(("nanotron", name) for name in ("llama-3.1-8b", "Qwen/Qwen2.5-0.5B", "HuggingFaceTB/SmolLM3-3B", "qwen3-0.6b")),
+]  # fmt: skip
+NOT_DESCRIBED = {"google/gemma-2b", "facebook/opt-125m", ("nanotron", "qwen3-0.6b")}
+"""Scaled embeddings and ReLU, which no argument says; norms of queries, which nanotron lacks."""
+
+
+@pytest.mark.parametrize(("name", "model"), DESCRIBED)
+def test_a_model_by_name_is_written_with_its_sizes(name, model):
+    """Read again, they are a network that needs the same bytes; what sizes cannot describe is said to be left out."""
+    config = Config.from_dict({
+        "model": model, "training": {"sequence_length": 256}, "engine": {"type": name.removesuffix("-yaml")},
+        "hardware": {"num_gpus": 2},
+    })  # fmt: skip
+    try:
+        size, taken = answered(config)
+    except MemcoreError:
+        assert {model, (name, model)} & NOT_DESCRIBED
+        return
+    found = exported(config, name, taken)
+    assert ("model" in found.left_out) == bool({model, (name, model)} & NOT_DESCRIBED)
+    if "model" not in found.left_out:
+        back = imported(found.text)
+        assert back.unknown in ((), ("--moe-router-group-topk", "--moe-router-num-groups"))
+        assert answered(Config.from_dict(back.config))[0] == size
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, ("adamw", "for-loop")), ({"policy.optimizer.kwargs.foreach": None}, ("adamw", "foreach")),
+        ({"policy.optimizer.kwargs.fused": True}, ("adamw", "fused")),
+        ({"policy.optimizer.name": "torch.optim.SGD"}, ("sgd", "for-loop")),
+        ({"policy.optimizer.name": "torch.optim.NAdam"}, None),
+    ],
+)  # fmt: skip
+def test_nemo_rls_optimizer_is_the_class_that_its_file_names(change, found):
+    """With the kernel that its arguments ask for; AdamW of one parameter at a time in all of its complete configs."""
+    job = {"type": "fsdp", "framework": "nemo-rl"}
+    config = of(training={"sequence_length": 64}, engine=job, hardware={"num_gpus": 1})
+    base = {"policy.optimizer.kwargs.fused": False, "policy.optimizer.kwargs.foreach": False, "defaults": None}
+    keys = {**flat(content_of(exported(config, "nemo-rl").text, "yaml")), **base, **change}
+    text = as_yaml(nested({name: value for name, value in keys.items() if value is not None}))
+    if found is None:
+        with pytest.raises(MemcoreError, match="policy.optimizer.name: found 'torch.optim.NAdam'; supported: "):
+            imported(text)
+    else:
+        back = Config.from_dict(imported(text).config)
+        assert (back["training.optimizer.name"], back["training.optimizer.implementation"]) == found
+
+
+def test_a_model_without_a_recipe_is_no_job_of_nemos():
+    """Its command names a recipe, which is a model's."""
+    config = of(training={"sequence_length": 64}, engine={"type": "megatron", "framework": "nemo"})
+    with pytest.raises(ConfigError, match="model: found 'gpt2'; NeMo has no recipe for it"):
+        exported(config.replaced("model", "gpt2"), "nemo")
+
+
+def test_groups_of_heads_need_no_switch_in_megatrons_yaml():
+    """They are a field of its config there (yaml_arguments.py, `core_transformer_config_from_yaml`)."""
+    text = "language_model: {num_layers: 2, hidden_size: 64, num_attention_heads: 4, num_query_groups: 2}\n"
+    assert imported(text).config["model"]["num_query_groups"] == 2
 
 
 def test_a_command_without_arguments():
@@ -632,7 +751,10 @@ def test_the_dialog_of_every_task_opens(task):
                 "llama-factory": "llama-factory.yaml",
             },
         ),
-        ("#v1&model=llama-3.1-8b&seq=128&engine=megatron&accelerator=h100-sxm-80gb&gpus=8", {}),
+        (
+            "#v1&model=llama-3.1-8b&seq=128&engine=megatron&accelerator=h100-sxm-80gb&gpus=8",
+            {"megatron-yaml": "megatron-yaml.yaml"},
+        ),
         ("#v1&model=llama-3.1-8b&max-len=1024&engine=vllm&accelerator=h100-sxm-80gb&gpus=1", {}),
     ],
 )
@@ -646,7 +768,7 @@ def test_every_tool_that_runs_the_job_gets_its_file(link, tools):
         saved = visit.last("download")
         assert saved["name"] == file
         back = imported(saved["text"]).config["training"]
-        assert back["adapter"]["rank"] == 16
+        assert back.get("adapter", {}).get("rank") == (None if "engine=megatron" in link else 16)
         if name != "peft":  # an adapter's file says nothing of the run
             assert back["sequence_length"] == visit.session.config[Training.sequence_length]
 
@@ -766,3 +888,70 @@ def test_a_server_is_not_asked_for_weights_that_it_cannot_make(model, quantizati
     found = exported(Config.from_dict(job), "vllm")
     assert f"--quantization {word}" in found.text
     assert found.reasons == wants
+
+
+def test_a_command_of_torchtitan_s_registry():
+    """Flags count tokens, take back what the function sets, and stand before the word that chooses checkpoints."""
+    config = of(
+        model="llama-3.1-70b",
+        engine={"type": "fsdp"},
+        training={
+            "implementation": "torchtitan", "loss": "chunked:8", "sequence_length": 4096, "micro_batch_size": 2,
+            "gradient_accumulation_steps": 4, "activation_checkpointing": {"policy": "selective", "mode": "op"},
+        },
+        hardware=EIGHT,
+    )  # fmt: skip
+    found = exported(config, "torchtitan-registry")
+    assert found.text.replace(" \\\n ", "") == (
+        "torchrun --nnodes 1 --nproc_per_node 8 -m torchtitan.train --module llama3 --config llama3_70b "
+        "--parallelism.tensor_parallel_degree 1 --training.num_tokens_per_microbatch_per_dp_rank 8192 "
+        "--training.num_tokens_per_train_step 262144 --training.max_context_length 4096 activation-checkpoint:selective\n"
+    )
+    assert found.left_out == ("hardware.accelerator",)
+    back = imported(found.text)
+    assert back.tool.name == "torchtitan"
+    assert back.config["training"] | {"activation_checkpointing": None} == {
+        "implementation": "torchtitan", "loss": "chunked:8", "sequence_length": 4096, "micro_batch_size": 2,
+        "gradient_accumulation_steps": 4, "activation_checkpointing": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "training", "error"),
+    [
+        ("qwen2.5-7b", {"loss": "chunked:8"}, "torchtitan's config registry has no recipe for it"),
+        ("llama-3.1-405b", {"loss": "chunked:8"}, "torchtitan's config registry has no recipe for it"),
+        ("llama-3.1-8b", {}, "a file of torchtitan's config registry needs 'chunked:8'"),
+    ],
+)
+def test_what_torchtitan_s_registry_has_not(model, training, error):
+    """A function that flags cannot make the job of is not named."""
+    config = of(
+        model=model, engine={"type": "fsdp"}, training={"implementation": "torchtitan", **training}, hardware=EIGHT
+    )
+    with pytest.raises(ConfigError, match=re.escape(error)):
+        exported(config, "torchtitan-registry")
+
+
+@pytest.mark.parametrize(
+    ("tool", "begins"),
+    [
+        ("megatron", "torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py"),
+        ("torchtune", "# run: tune run"),
+        ("torchtitan", "# run: torchrun"),
+        ("torchtitan-registry", "torchrun --nnodes 1 --nproc_per_node 8 -m torchtitan.train"),
+        ("vllm", "vllm serve Qwen/Qwen3-32B"),
+    ],
+)
+def test_who_names_a_tool_names_its_engine(tool, begins, capsys):
+    """A job that leaves open what runs it is run by the tool that it is converted to."""
+    assert main(["convert", "--model", "qwen3-32b", "--gpus", "8", "--to", tool]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith(begins)
+    assert "training.implementation" not in said.err
+
+
+def test_an_engine_that_is_named_stays(capsys):
+    """Only what a job leaves open follows from the tool."""
+    assert main(["convert", "--model", "qwen3-32b", "--gpus", "8", "--engine", "ddp", "--to", "megatron"]) == 2
+    assert "found 'ddp'; Megatron-LM needs engine.type megatron" in capsys.readouterr().err

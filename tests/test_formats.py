@@ -517,13 +517,16 @@ def test_what_torchtitan_compiles(components, expected):
 
 
 def test_what_is_left_open_is_said_where_a_tool_means_another_thing(capsys):
-    """Megatron's precision and dropout are others, and it takes a model by its sizes alone."""
+    """Megatron's precision and dropout are others; a model that its arguments cannot describe is left to the script."""
     assert main(["convert", "--model", "gpt2", "--engine", "megatron", "--seq", "64"]) == 0
     assert "dropout" not in capsys.readouterr().out  # 0.1 in either
     assert main(["convert", "--model", "llama-3.1-8b", "--engine", "megatron", "--seq", "64"]) == 0
     printed = capsys.readouterr()
     assert all(flag in printed.out for flag in ("--bf16", "--hidden-dropout 0.0", "--attention-dropout 0.0"))
-    assert "model: Megatron-LM has no key for this model; set it in your launch script" in printed.err
+    assert printed.err == ""
+    assert main(["convert", "--model", "google/gemma-2b", "--engine", "megatron", "--seq", "64"]) == 0
+    said = "model: Megatron-LM has no key for this model; set it in your launch script"
+    assert said in capsys.readouterr().err
     assert main(["convert", "--model", "llama-3.1-8b", "--seq", "64"]) == 0
     assert capsys.readouterr().out == (
         'model_name_or_path: "meta-llama/Llama-3.1-8B"\nmax_length: 64\nper_device_train_batch_size: 1\n'
@@ -710,6 +713,17 @@ def test_what_a_variable_is_given_chooses_between_branches():
         ("kind: LLMInferenceService\nspec:\n  model: {uri: 'hf://org/m'}\n  parallelism: {tensor: 2}\n  template:\n"
          "    containers: [{name: main, env: [{name: VLLM_ADDITIONAL_ARGS, value: --enforce-eager}]}]\n",
          {"model": "org/m", "parallelism.tensor_parallel_size": 2, "engine.enforce_eager": True}),
+        ("torchrun --nproc_per_node=8 -m verl.trainer.sft_trainer model.path=Qwen/Qwen3-0.6B engine=fsdp "
+         "engine.strategy=fsdp2 data.train_batch_size=64 data.max_length=2048 engine.ulysses_sequence_parallel_size=2",
+         {"model": "Qwen/Qwen3-0.6B", "engine.version": 2, "training.precision": "bf16-mixed", "training.packed_sequences": True,
+          "training.sequence_length": 16384, "training.micro_batch_size": 1, "training.gradient_accumulation_steps": 2,
+          "parallelism.ulysses_parallel_size": 2, "training.activation_checkpointing.policy": "full"}),
+        ("torchrun --nproc_per_node=8 -m verl.trainer.sft_trainer model.path=Qwen/Qwen3-0.6B engine.strategy=fsdp "
+         "data.use_dynamic_bsz=False engine.model_dtype=bf16 engine.use_no_sync_for_gradient_accumulation=True",
+         {"engine.version": 1, "training.precision": "bf16", "training.sequence_length": 1024, "engine.no_sync": True,
+          "training.micro_batch_size": 4, "training.gradient_accumulation_steps": 8}),
+        ("megatron sft --model Qwen/Qwen3-0.6B --max_length 64 --megatron_extra_kwargs '{\"hidden_dropout\": 0.1}'",
+         {"training.dropout.hidden": 0.1}),
         ("torchrun -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=a/b ulysses_sequence_parallel_size=2 "
          "use_remove_padding=true",
          {"model": "a/b", "parallelism.ulysses_parallel_size": 2, "training.packed_sequences": True}),
@@ -734,6 +748,14 @@ def test_further_ways_to_say_it(text, expected):
         (
             "python -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b reward_model.prime_model.path=a/b algorithm.adv_estimator=rloo",
             "training a reward model on the same GPUs is not supported yet",
+        ),
+        (
+            "torchrun -m verl.trainer.sft_trainer model.path=a/b engine.strategy=megatron",
+            "engine.strategy: found 'megatron'",
+        ),
+        (
+            "torchrun -m verl.trainer.sft_trainer model.path=a/b engine.fsdp_size=2 engine.qat.enable=True",
+            "engine.qat.enable",
         ),
         ("model_name_or_path: a/b\nmax_length: 8\nspectrum_config_path: x.yaml\n", "name them with --trainable"),
         ("torchrun train.py --job.config_file llama3.toml", "pass that file"),

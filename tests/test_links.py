@@ -33,7 +33,9 @@ def linked(path, value):
 def sample(kind):
     """A value of a kind that lists none."""
     words = {Layout: [4, 3], ModelName: "gpt2", Names: "q_proj", Number: getattr(kind, "maximum", 1), Text: "0.16.0"}
-    return words[type(kind)] if type(kind) in words else kind.parse("2" if isinstance(kind, Version) else "1")
+    if type(kind) in words:
+        return words[type(kind)]
+    return kind.parse("2" if isinstance(kind, Version) else str(max(getattr(kind, "minimum", 1), 1)))
 
 
 def current():

@@ -7,13 +7,13 @@ import re
 import pytest
 
 from memcore.config.settings import SETTINGS, Config
-from memcore.errors import ConfigError, UnsupportedError
+from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.estimation import estimate, estimate_training
 from memcore.formats.readers import flat, read_command, read_file
 from memcore.networks.catalog import find_model
 from memcore.tools import imported
 from memcore.tools.convert import exported
-from memcore.tools.loops import targets
+from memcore.tools.targets import targets
 
 P, POLICY, REENTRANT = "training.precision", "training.activation_checkpointing.policy", (
     "training.activation_checkpointing.use_reentrant"
@@ -313,6 +313,20 @@ def test_context_parallelism_of_torchtitan(version, attention, tokens):
     assert bool(gathered) == (tokens == 2048)
 
 
+@pytest.mark.parametrize(("model", "rings"), [("llama-3-8b", True), ("gemma-3-4b", False)])
+def test_context_parallelism_over_layers_of_transformers(model, rings):
+    """accelerate runs SDPA as a ring, unless a layer has a window (`context_parallel`)."""
+    job = {"model": model, "training": {"sequence_length": 4096}, "engine": {"type": "fsdp", "framework": "trl"},
+           "hardware": {"num_gpus": 8}, "parallelism": {"context_parallel_size": 4}}  # fmt: skip
+    if not rings:
+        with pytest.raises(MemcoreError, match="every token sees all before it"):
+            estimate_training(job)
+        return
+    found = estimate_training(job)
+    assert found.job.sizes["s"] == 1024
+    assert {each.rule for each in found.rank.program.blocks} >= {"ring_gradient", "ring_merge"}
+
+
 @pytest.mark.parametrize(
     ("version", "tokens", "words"),
     [("d8f290ef0", 4096, 2048), ("83c21ddac", 4096, 8192), ("0.5.0", 4096, 8192), (None, 1024, 8192)],
@@ -513,3 +527,33 @@ def test_what_learns_of_a_model_with_towers_comes_back(tool, given):
 def test_towers_alone_are_not_trained(text):
     with pytest.raises(UnsupportedError, match="training only the towers"):
         imported(text)
+
+
+@pytest.mark.parametrize(
+    ("named", "called", "engine", "layers", "policy"),
+    [
+        ("torchtitan", "torchtitan", "fsdp", "torchtitan", "selective"),
+        ("LitGPT", "lit-gpt", "fsdp", "lit-gpt", "none"),
+        ("torchtune", "torchtune", "fsdp", "transformers", "none"),
+        ("TRL", "trl", "fsdp", "transformers", "full"),
+        ("Megatron_Bridge", "megatron-bridge", "megatron", "transformer-engine", "none"),
+        ("openrlhf", "openrlhf", "deepspeed", "transformers", "none"),
+        ("nobody's", "nobody's", "fsdp", "transformers", "none"),
+    ],
+)
+def test_a_framework_named_alone_brings_its_own(named, called, engine, layers, policy):
+    """Its engine, layers and checkpoints, as its files would."""
+    job = {"model": "llama-3.1-8b", "hardware": {"num_gpus": 8}, "engine": {"framework": named}}
+    found = estimate(job)
+    assert (found.job.config["engine.framework"], found.job.engine.name) == (called, engine)
+    assert found.job.recipe.implementation == layers
+    assert (found.job.recipe.checkpoints is None) == (policy == "none")
+    taken = {each.path: each.value for each in found.assumptions}
+    assert taken.get("training.activation_checkpointing.policy", "none") == policy
+    assert taken.get("engine.zero_stage", 2) == 2  # OpenRLHF's default
+
+
+def test_an_engine_is_no_framework():
+    """What to write instead is in the error."""
+    with pytest.raises(ConfigError, match="is an engine: use --engine nanotron"):
+        Config.from_dict({"model": "gpt2", "engine": {"framework": "nanotron"}})

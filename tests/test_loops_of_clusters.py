@@ -263,7 +263,7 @@ REFUSED = {
     RECIPE.replace("strategy: fsdp2", "strategy: megatron_fsdp"): "distributed.strategy",
     RECIPE + "fp8: {enabled: true}\n": "fp8.enabled",
     RECIPE.replace("  torch_dtype:", "  backend: {te_fp8: {recipe: block}}\n  torch_dtype:"): "model.backend.te_fp8",
-    VERL.replace("ppo_mini_batch_size=64", "strategy=megatron"): "actor_rollout_ref.actor.strategy",
+    VERL.replace("ppo_mini_batch_size=64", "strategy=veomni"): "actor_rollout_ref.actor.strategy",
     VERL.replace("    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 \\\n", ""): (
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
     ),
@@ -326,3 +326,28 @@ def test_a_composed_config_of_verl_has_classes_of_its_own():
     """verl's `RewardConfig` is not TRL's (verl 0.9.1, trainer/config/_generated_ppo_trainer.yaml)."""
     found = imported(VERL_WITH_CLASSES)
     assert (found.tool.name, found.config["training"]["micro_batch_size"]) == ("verl", 2)
+
+
+def test_what_a_loop_does_without_a_word_is_its_own():
+    """verl's optimizer is what torch.optim takes, EasyR1's is fused, and Megatron Bridge's preset of FP8 gathers in FP8."""
+    sharded = {"model": "gpt2", "training": {"sequence_length": 64}, "hardware": {"num_gpus": 2}}
+    for framework, kernel in (("verl", "foreach"), ("x", "fused")):
+        found = estimate(Config.from_dict({**sharded, "engine": {"type": "fsdp", "framework": framework}}))
+        assert {each.path: each.value for each in found.assumptions}["training.optimizer.implementation"] == kernel
+    text = "python3 -m verl.trainer.main config=examples/config.yaml worker.actor.model.model_path=Qwen/Qwen3-0.6B"
+    assert imported(text).config["training"]["optimizer"]["implementation"] == "fused"
+    bridge = {"type": "megatron", "framework": "megatron-bridge"}
+    job = {**sharded, "training": {"sequence_length": 64, "precision": "fp8-mixed"}}
+    sizes = {
+        estimate(Config.from_dict({**job, "engine": {**bridge, **recipe}})).allocated.expected
+        for recipe in ({}, {"fp8_recipe": "delayed"})
+    }
+    assert len(sizes) == 1
+
+
+def test_parameters_that_are_offloaded_and_kept_are_refused():
+    """A job says one of them."""
+    job = {"model": "gpt2", "training": {"sequence_length": 64, "offload": {"parameters": "cpu"}},
+           "engine": {"type": "fsdp", "cpu_offload": False}, "hardware": {"num_gpus": 2}}  # fmt: skip
+    with pytest.raises(MemcoreError, match="engine.cpu_offload: contradicts training.offload.parameters 'cpu'"):
+        estimate(Config.from_dict(job))

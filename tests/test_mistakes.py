@@ -38,7 +38,16 @@ def files(tmp_path, monkeypatch):
 MISTAKES = {
     "estimate --modle llama-3.1-8b": "unrecognized arguments: --modle (did you mean '--model'?)",
     "estimate llama-3.1-8b --server vllm": "(did you mean '--engine'?)",
-    "estimate llama-3.1-8b --gpu h100": "(did you mean '--accelerator'?)",
+    "estimate llama-3.1-8b --card h100": "(did you mean '--accelerator'?)",
+    "estimate llama-3.1-8b --vram 24": "(did you mean '--gpu-memory'?)",
+    "estimate llama-3.1-8b --zero 3": "(did you mean '--zero-stage'?)",
+    "estimate llama-3.1-8b --seq-len 8k": "(did you mean '--seq'?)",
+    "estimate llama-3.1-8b --dtype bf16": "(did you mean '--precision'?)",
+    "estimate llama-3.1-8b --use-lora": "(did you mean '--adapter'?)",
+    "estimate llama-3.1-8b --method lora": "found 'lora', which is an adapter: use --adapter lora",
+    "estimate llama-3.1-8b --method qlora": "use --adapter lora --frozen-weights nf4",
+    "estimate https://example.org/#v2;model=gpt2": "whose fragment is none of memcore's: it begins with #v1&",
+    "estimate #m=gpt2": "whose fragment is none of memcore's: it begins with #v1&",
     "estimate llama-3.1-8b --acc h100": "unrecognized arguments: --acc",
     "estimate": "model: is required, as in `memcore estimate --model",
     "estimate null.json": "null.json: expected a JSON object",
@@ -250,8 +259,8 @@ MIXTRAL, LLAMA = "mistralai/Mixtral-8x7B-v0.1", "llama-3.1-8b"
         (MIXTRAL, "fsdp", {"expert_parallel_size": 16}, 16, "expert_parallel_size: found 16, which does not divide"),
         (MIXTRAL, "megatron", {"expert_parallel_size": 16}, 16, "expert_parallel_size: found 16, which does not divide"),
         (LLAMA, "megatron", {"expert_parallel_size": 2}, 8, "expert_parallel_size: found 2; meta-llama/Llama-3.1-8B has no"),
-        (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "tensor_parallel_size: found 3, which does not divide .* 32 attention"),
-        (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "14,336 feed-forward columns"),
+        (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "tensor_parallel_size: found 3, which does not divide .*attention heads .32."),
+        (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "feed-forward columns .14336."),
         (LLAMA, "fsdp", {"tensor_parallel_size": 8, "pipeline_parallel_size": 2}, 8,
          "num_gpus: found 8, which is not a multiple of the 2 pipeline × 8 tensor-parallel ranks"),
         (LLAMA, "fsdp", {"tensor_parallel_size": 4, "data_parallel_size": 4}, 8,
@@ -484,3 +493,17 @@ def test_a_directory_is_the_model_that_it_holds(files, capsys):
         assert main(line.split()) == 0
     assert main(["estimate", "folder.json"]) == 2
     assert "folder.json: is a directory without config.json or adapter_config.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("gpus", "allowed"), [(None, "1, 2, 4, 8"), (3, "1, 2, 4, 8"), (12, "1, 2, 4"), (8, "1, 2, 4, 8")]
+)
+@pytest.mark.parametrize("engine", ["fsdp", "megatron", "nanotron", "megatron-deepspeed"])
+def test_ranks_that_do_not_divide_a_model_end_in_those_that_do(engine, gpus, allowed):
+    """One error: that GPUs and sequences do not suit these ranks follows from it."""
+    hardware = {} if gpus is None else {"num_gpus": gpus}
+    job = {"model": "llama-3.1-8b", "engine": {"type": engine}, "hardware": hardware}
+    with pytest.raises(ConfigError) as caught:
+        estimate({**job, "parallelism": {"tensor_parallel_size": 3}})
+    assert [each.path for each in caught.value.problems] == ["parallelism.tensor_parallel_size"]
+    assert str(caught.value).endswith(f"; allowed: {allowed}")

@@ -56,7 +56,7 @@ def test_there_is_always_a_way(job, least, tiers):
     ("job", "options", "title"),
     [
         # Eight ranks hold a layer's shards; stages that keep gathered parameters say nothing of divisions without any
-        (train("llama-3.1-405b", 4096, gpus(64, "t4")), {"quality": "same"}, "torchtitan, TP8, Chunked loss, Full checkpointing, FSDP's CPU offload"),
+        (train("llama-3.1-405b", 4096, gpus(64, "t4")), {"quality": "same"}, "torchtitan, TP8, full checkpointing, FSDP's CPU offload"),
         # As many GPUs as the best division needs, not as the undivided model would
         (train("llama-3.1-405b", 4096, gpus(16, "t4"), "megatron"), PRE, "1024 GPUs"),
         (train("llama-3.1-70b", 4096, gpus(8, "t4"), "megatron"), PRE, "NVIDIA B200-SXM-180GB"),
@@ -212,8 +212,8 @@ def test_a_larger_gpu_is_of_the_same_vendor(job, vendor):
 
 
 CHOICES = {
-    "a checkpoint in fp8 already": (serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb")), "Weights in fp8"),
-    "a GPU without kernels for fp8": (serve("llama-3.1-8b", 4096, gpus(1, "t4"), "tgi"), "Weights in fp8"),
+    "a checkpoint in fp8 already": (serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb")), "weights in fp8"),
+    "a GPU without kernels for fp8": (serve("llama-3.1-8b", 4096, gpus(1, "t4"), "tgi"), "weights in fp8"),
     "a context that one GPU holds": (serve("qwen3-30b-a3b", 16384, gpus(1, "rtx-3090"), "llama.cpp"), "2 GPUs"),
 }
 
@@ -347,3 +347,51 @@ def test_gpus_before_ampere_have_no_ring_in_bf16():
     ring["training"] = {"sequence_length": 4096, "implementation": "torchtitan"}
     with pytest.raises(MemcoreError, match="allowed: fp16-mixed"):
         estimate(ring)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        train("qwen3-32b", 4096, gpus(2, "rtx-4090")),
+        train("qwen3-14b", 4096, gpus(1, "rtx-3060-12gb")),
+        train("qwen3-30b-a3b", 4096, gpus(8)),
+        train("qwen2.5-32b", 8192, gpus(8, "a100-sxm-40gb"), "deepspeed"),
+    ],
+)
+def test_a_tool_can_say_all_of_a_plan(job):
+    """No plan of these needs what its tool has no words for, but for the hardware that it runs on."""
+    found = plan(job).plans
+    assert found
+    for each in found:
+        written = each.export()
+        assert written is not None
+        assert [path for path in written.left_out if not path.startswith("hardware.")] == [], each.title
+
+
+@pytest.mark.parametrize(
+    ("job", "is_there"),
+    [
+        (train("llama-3.1-70b", 8192, gpus(32)), True),
+        (train("qwen2.5-72b", 8192, gpus(32)), False),
+        (train("llama-3.1-70b", 8192, gpus(32)) | {"training": {"adapter": "lora", "sequence_length": 8192}}, False),
+        (train("llama-3.1-70b", 8192, gpus(32)) | {"training": {"optimizer": "lion", "sequence_length": 8192}}, False),
+    ],
+)
+def test_torchtitan_runs_what_it_has_code_for(job, is_there):
+    """Models of its own, without adapters, and with its optimizers."""
+    assert any(each.way == "torchtitan" for each in plan(job, goal="pre-train").plans) is is_there
+
+
+@pytest.mark.parametrize(
+    ("model", "loss", "tool"),
+    [
+        ("llama-3.1-70b", "chunked:8", "torchtitan-registry"),
+        ("llama-3.1-405b", None, "torchtitan"),  # its function has float8 layers, which no flag takes back
+    ],
+)
+def test_torchtitan_s_loss_in_chunks_needs_a_function(model, loss, tool):
+    """Files had none; where a function has one, the plan is its command."""
+    found = next(
+        each for each in plan(train(model, 8192, gpus(64)), goal="pre-train").plans if each.way == "torchtitan"
+    )
+    assert (found.config.get("training.loss"), found.export().tool.name) == (loss, tool)

@@ -47,6 +47,12 @@ READ = {
     VLLM + "--cpu-offload-gb 8 --kv-offloading-size 16 --kv-offloading-backend native --swap-space 4": {
         "engine.cpu_offload_gb": 8, "engine.kv_offloading_size": 16, "engine.kv_connector": None},
     "export VLLM_USE_FLASHINFER_SAMPLER=0\n" + VLLM: {"engine.flashinfer_sampler": False},
+    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0 " + VLLM: {"engine.estimate_cudagraphs": False},
+    "VLLM_USE_V2_MODEL_RUNNER=1 " + VLLM: {"engine.use_v2_model_runner": True},
+    VLLM + "--skip-mm-profiling": {"engine.skip_mm_profiling": True},
+    VLLM + """--compilation-config '{"cudagraph_mode": "FULL_DECODE_ONLY", "custom_ops": ["all"]}'""": {
+        "engine.cudagraph_mode": "full_decode_only"},
+    VLLM + "-cc.cudagraph_mode=PIECEWISE": {"engine.cudagraph_mode": "piecewise"},
     "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 " + VLLM: {"engine.allow_longer": True},
     "export SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=true\n" + SGLANG: {"engine.allow_longer": True},
     VLLM + """--hf-overrides '{"rope_parameters": {"rope_type": "yarn", "factor": 4.0, """

@@ -85,6 +85,10 @@ READ = {
     "vllm serve /m --quantization modelopt": {"inference.quantization": "fp8"},
     "vllm serve org/m --limit-mm-per-prompt image=2": {"inference.images_per_sequence": 2},
     """vllm serve org/m --limit-mm-per-prompt '{"image": 0, "video": 0}'""": {"inference.images_per_sequence": 0},
+    "vllm serve org/m --limit-mm-per-prompt.video 0": {"inference.images_per_sequence": None,
+                                                       "engine.videos_per_sequence": 0},
+    """vllm serve org/m --limit-mm-per-prompt '{"image": 2, "video": 0}'""": {"inference.images_per_sequence": 2,
+                                                                          "engine.videos_per_sequence": 0},
     "vllm serve org/m --language-model-only": {"inference.images_per_sequence": 0},
 }  # fmt: skip
 

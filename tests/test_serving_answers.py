@@ -154,7 +154,7 @@ def test_the_usual_exercise():
         ),
         (
             {"engine": {"type": "vllm"}, "parallelism": {"tensor_parallel_size": 3}},
-            "parallelism.tensor_parallel_size: found 3, which does not divide the 32 heads",
+            "parallelism.tensor_parallel_size: found 3, which does not divide the 32 heads; allowed: 1, 2, 4, 8, 16, 32",
         ),
         (
             {"engine": {"type": "vllm"}, "parallelism": {"tensor_parallel_size": 2}, "hardware": {"num_gpus": 3}},

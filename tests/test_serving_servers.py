@@ -4,6 +4,8 @@ import pytest
 
 from memcore import Config, estimate
 from memcore.errors import ConfigError
+from memcore.servers.vllm.graphs import captured
+from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import facts, second_runner
 from memcore.serving.server_weights import cached_layers
 from memcore.serving.stages import stages
@@ -674,6 +676,31 @@ def test_images_of_profiling():
     assert not [entry for entry in without.ledger.entries if entry.title == "pixels"]
 
 
+def test_a_video_that_counts_the_words_between_its_frames():
+    """Qwen3-VL's in 0.11: results of 12,288 tokens, of four layers each, are copied into 153,600 rows; none in 0.13."""
+
+    def rows(version, **engine):
+        found = serve("Qwen/Qwen3-VL-30B-A3B-Instruct", version=version, hardware=H100, **engine)
+        return [entry.bytes // (4 * 2048 * 2) for entry in found.ledger.entries if entry.title == "image tokens"]
+
+    assert rows("0.11.0") == [153600]
+    assert rows("0.11.0", videos_per_sequence=0) == [16384]
+    assert rows("0.13.0") == [16384]
+
+
+def test_projectors_over_ranks():
+    """Qwen's mergers are split, and Gemma 3's one matrix is not."""
+
+    def of(model, name):
+        found = serve(
+            model, version="0.28.0", hardware={**H100, "num_gpus": 4}, parallelism={"tensor_parallel_size": 4}
+        )
+        return sum(entry.bytes for entry in found.ledger.entries if name in entry.module)
+
+    assert of("Qwen/Qwen3-VL-8B-Instruct", "visual.merger.linear_fc1.weight") == 4608 * 4608 * 2 // 4
+    assert of("google/gemma-3-27b-it", "mm_input_projection_weight") == 1152 * 5376 * 2
+
+
 def test_before_the_first_release_everything_counts():
     """Until 0.8 the budget held the CUDA context too."""
     found = serve("llama-2-7b-hf", version="0.2", hardware={"accelerator": "a100-sxm-80gb"})
@@ -953,6 +980,61 @@ def test_a_first_start_times_kernels_on_an_embedding_table(flags, more):
 
 
 @pytest.mark.parametrize(
+    ("mode", "pieces", "whole"),
+    [
+        (None, [1, 2, 4, 8, 16], [1, 2, 4, 8]),
+        ("full_and_piecewise", [1, 2, 4, 8, 16], [1, 2, 4, 8]),
+        ("piecewise", [1, 2, 4, 8, 16], []),
+        ("full_decode_only", [], [1, 2, 4, 8]),
+        ("full", [], [1, 2, 4, 8, 16]),
+    ],
+)
+def test_which_graphs_are_captured(mode, pieces, whole):
+    """Whole steps of prompts, too, where FlashAttention 3 attends."""
+    given = {} if mode is None else {"cudagraph_mode": mode}
+    found = serve("qwen3-4b", inference={"max_num_seqs": 8}, version="0.28.0", hardware=H100, **given)
+    assert captured(found.job, found.job.chosen(Options)) == (pieces, whole)
+
+
+@pytest.mark.parametrize(
+    ("version", "flags", "inside"),
+    [
+        ("0.28.0", {}, True),
+        ("0.28.0", {"estimate_cudagraphs": False}, False),
+        ("0.28.0", {"cudagraph_mode": "none"}, False),
+        ("0.19.0", {}, False),
+        ("0.19.0", {"estimate_cudagraphs": True}, True),
+        ("0.18.0", {"estimate_cudagraphs": True}, False),
+    ],
+)
+def test_the_estimate_of_graphs_is_taken_from_the_cache(version, flags, inside):
+    """By release, or as the environment says."""
+    given = {"version": version, "hardware": H100}
+    eager, found = (serve("gpt-oss-20b", **given, **each).rank for each in ({"enforce_eager": True}, flags))
+    printed = found.graphs_estimated.expected if inside else 0
+    started = found.ledger.sum("activations") - eager.ledger.sum("activations")
+    assert eager.available - found.available == printed + started
+
+
+def test_images_are_not_profiled_where_that_is_skipped():
+    """The tower's weights stay."""
+    both = [serve("qwen3.5-9b", hardware=H100, **flags) for flags in ({}, {"skip_mm_profiling": True})]
+    encoded, skipped = ([each for each in found.ledger.entries if each.title == "pixels"] for found in both)
+    assert encoded
+    assert not skipped
+    assert both[0].ledger.sum("weights") == both[1].ledger.sum("weights")
+    assert both[1].rank.available > both[0].rank.available
+
+
+@pytest.mark.parametrize(("accelerator", "least"), [("gb10", 0), ("rtx-5090", 1)])
+def test_graphs_next_to_the_hosts_memory(accelerator, least):
+    """What the host frees meanwhile may hide all of them."""
+    found = serve("qwen3-8b", version="0.28.0", hardware={"accelerator": accelerator})
+    low = sum(entry.low for entry in found.ledger.entries if entry.category == "CUDA graphs")
+    assert (low > 0) == bool(least)
+
+
+@pytest.mark.parametrize(
     ("version", "flashinfer", "bytes_each"),
     [("0.11.0", None, 38), ("0.11.0", True, 14), ("0.11.0", False, 38), ("0.16.0", True, 14), ("0.20.0", False, 14)],
 )
@@ -966,3 +1048,36 @@ def test_which_sampler_runs(version, flashinfer, bytes_each):
         if entry.shape and entry.shape[-1] == "V" and entry.category == "activations"
     ]
     assert sum(logits) == 1024 * 151936 * bytes_each
+
+
+@pytest.mark.parametrize(("version", "accelerator", "shown"), [
+    ("0.17.1", "mi300x", True), ("0.23.0", "mi300x", True), ("0.24.0", "mi300x", False), ("0.17.1", "h100-sxm-80gb", False),
+])  # fmt: skip
+def test_weights_on_amds_gpus_are_what_the_device_shows(version, accelerator, shown):
+    """Free blocks count until 0.23, which the cache does not get; a layer's experts may be there twice."""
+    found = serve("Qwen/Qwen3-Coder-Next-FP8", hardware={"accelerator": accelerator}, version=version)
+    beyond = [each for each in found.ledger.entries if each.title == "kernels and free blocks while loading"]
+    assert bool(beyond) == shown
+    assert all(each.high - each.bytes > 3 * GiB > 20 * each.bytes for each in beyond)
+
+
+@pytest.mark.parametrize(("accelerator", "loaded"), [("a100-pcie-80gb", 34.71), ("gb10", 34.22)])
+def test_marlin_scales_every_row_of_fp8_blocks(accelerator, loaded):
+    """Measured GiB of Qwen3.5-35B-A3B-FP8; GPUs before Ada multiply it in 16 bits, with scales of each row."""
+    found = serve("Qwen/Qwen3.5-35B-A3B-FP8", hardware={"accelerator": accelerator}, version="0.19.0")
+    assert found.ledger.sum("weights") / GiB == pytest.approx(loaded, rel=0.002)
+
+
+@pytest.mark.parametrize(("model", "loaded"), [("Qwen/Qwen3.8-27B-FP8", 28.51), ("RedHatAI/Qwen3.8-27B-INT4", 17.71)])
+def test_repositories_of_which_the_recipe_is_known(model, loaded):
+    """No other recipe widens the range."""
+    found = serve(model, hardware={"accelerator": "l40s"}, version="0.26.0")
+    assert not found.recipes
+    assert found.ledger.sum("weights") / GiB == pytest.approx(loaded, rel=0.005)
+
+
+@pytest.mark.parametrize(("told", "estimates"), [(None, False), (True, False), (False, True)])
+def test_which_runner_is_told(told, estimates):
+    """Before 0.29 the first one alone estimates graphs; dense networks run in the second one since 0.25."""
+    found = serve("qwen3-4b", version="0.26.0", **({} if told is None else {"use_v2_model_runner": told}))
+    assert (found.rank.graphs_estimated is not None) == estimates

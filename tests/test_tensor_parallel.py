@@ -105,7 +105,7 @@ def _with_loss(parallel):
 @pytest.mark.parametrize(
     ("model", "training", "parallelism", "message"),
     [
-        ({"num_key_value_heads": 1}, {}, {}, "which does not divide .*key and value heads .1.$"),
+        ({"num_key_value_heads": 1}, {}, {}, "which does not divide .*key and value heads .1.; allowed: 1$"),
         ({}, {"sequence_length": 129}, {}, "found 129, which is not divisible by 2 ranks"),
         ({"attention_bias": True}, {}, {}, "a bias that all ranks add"),
         ({"model_type": "mixtral"}, {}, {}, "routed experts"),

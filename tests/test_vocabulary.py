@@ -172,7 +172,7 @@ BAD = {
     "swift infer --model a/b": "supported for `swift deploy` and `swift infer`",
     "swift export --model a/b": "which does not train",
     "megatron rlhf --rlhf_type kto --model a/b": "rlhf_type: found 'kto'",
-    "megatron sft --model a/b --task_type embedding": "task_type: found 'embedding'",
+    "megatron sft --model a/b --task_type prm": "task_type: found 'prm'",
     "megatron sft --model a/b --tuner_type lora --modules_to_save x": "modules_to_save: found",
     "megatron sft --model a/b --tensor_model_parallel_sise 2": "did you mean 'tensor_model_parallel_size'",
     "vllm serve a/b --max-model-lenn 4": "did you mean '--max-model-len'",

@@ -140,6 +140,7 @@ def _losses() -> Iterator[tuple[str, Config]]:
     taught = {"name": "distill", "teacher": "llama-3.2-1b"}
     yield "rounded-llama-1b", _job("llama-1b", 2, 1024, fake_quantization="int8-int4")
     yield "distill-llama-1b", _job("llama-1b", 2, 2048, method=taught, loss="chunked:8")
+    yield "grpo-llama-1b", _job("llama-1b", 2, 2048, method={"name": "grpo", "completion_length": 1024})
     yield "ppo-llama-1b", _job("llama-1b", 2, 2048, method={"name": "ppo", "reference": "precomputed"})
 
 

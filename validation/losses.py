@@ -25,14 +25,9 @@ def prepare(model: Any, plan: Plan, held: list[Any], device: str, *, simulated: 
 
     Raises Refused for what is not installed here, and for combinations that no trainer has.
     """
-    if plan.method == "ppo":
-        return objectives.proximal(model, held, device)
-    if plan.method == "distill" and plan.teacher is not None:
-        alone = replace(plan, model=plan.teacher, adapter=None, checkpoints=replace(plan.checkpoints, policy="none"))
-        teacher = models.build(alone, device, simulated=simulated, share=lambda built: built)
-        if plan.symmetric:
-            return objectives.generalized(model, teacher.requires_grad_(False))
-        return objectives.distilled(model, teacher.requires_grad_(False), plan.chunks if plan.loss == "chunked" else 1)
+    learned = _method(model, plan, held, device, simulated=simulated)
+    if learned is not None:
+        return learned
     if plan.loss in {"chunked", "fused-linear"}:
         if plan.implementation == "torchtitan" or plan.shifted_outside:
             raise Refused(f"training.loss: {plan.loss} is run inside models of transformers only")
@@ -53,6 +48,21 @@ def prepare(model: Any, plan: Plan, held: list[Any], device: str, *, simulated: 
         return loss
 
     return inside
+
+
+def _method(model: Any, plan: Plan, held: list[Any], device: str, *, simulated: bool) -> Loss | None:
+    """The loss of a method other than supervised training."""
+    if plan.method == "ppo":
+        return objectives.proximal(model, held, device)
+    if plan.method == "grpo":
+        return objectives.completed(plan.completion, plan.tempers)
+    if plan.method != "distill" or plan.teacher is None:
+        return None
+    alone = replace(plan, model=plan.teacher, adapter=None, checkpoints=replace(plan.checkpoints, policy="none"))
+    teacher = models.build(alone, device, simulated=simulated, share=lambda built: built)
+    if plan.symmetric:
+        return objectives.generalized(model, teacher.requires_grad_(False))
+    return objectives.distilled(model, teacher.requires_grad_(False), plan.chunks if plan.loss == "chunked" else 1)
 
 
 def _causal(model: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Losses of reinforcement learning over a model with a value head, as trl 0.9.6 computes them."""
+"""Losses of reinforcement learning and of distillation, as the trainers compute them."""
 
 from __future__ import annotations
 
@@ -115,5 +115,36 @@ def generalized(model: Any, teacher: Any) -> Callable[[Any, Batch], Tensor]:
             taught = teacher(input_ids=batch["input_ids"]).logits.float()
         places = torch.arange(student.shape[1] - 1, device=student.device)
         return divergence(student[:, :-1, :], taught[:, :-1, :], 0.5, 0.9, places)
+
+    return loss
+
+
+def completed(length: int, tempers: str) -> Callable[[Any, Batch], Tensor]:
+    """trl, trainer/grpo_trainer.py (`_get_per_token_logps_and_entropies`), over logits that accelerate casts to fp32.
+
+    Logits are divided by the temperature in place (`logits.div_`) from 1.0 to 1.9, before and later into a tensor of
+    their own. Source: trl 0.29, 1.9.2 and 1.12, trainer/utils.py (`selective_log_softmax`, `entropy_from_logits`).
+    """
+
+    def log_probabilities(outputs: Any, tokens: Tensor) -> Tensor:
+        logits = outputs.float()[:, :-1, :]
+        logits = logits[:, -length:, :]
+        if tempers == "in-place":
+            logits.div_(0.9)
+        elif tempers:
+            logits = logits / 0.9
+        selected = torch.gather(logits, dim=-1, index=tokens[:, -length:].unsqueeze(-1))
+        sums = torch.stack([torch.logsumexp(each, dim=-1) for each in logits])
+        found = (selected - sums.unsqueeze(-1)).squeeze(-1)
+        with torch.no_grad():
+            for chunk in logits.reshape(-1, logits.shape[-1]).split(128, dim=0):
+                logps = F.log_softmax(chunk, dim=-1)
+                -(torch.exp(logps) * logps).sum(-1)
+        return found
+
+    def loss(net: Any, batch: Batch) -> Tensor:
+        tokens = batch["input_ids"]
+        found = log_probabilities(net(input_ids=tokens, logits_to_keep=length + 1).logits, tokens)
+        return -torch.exp(found - found.detach()).mean()
 
     return loss

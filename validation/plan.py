@@ -166,6 +166,10 @@ class Plan:
     padded: bool
     method: str
     teacher: Mapping[str, Any] | None
+    completion: int
+    """Tokens of an answer, whose log-probabilities GRPO learns from."""
+    tempers: str
+    """How logits are divided by a temperature: in place, or into a tensor of their own; empty: not at all."""
     symmetric: bool
     """The teacher's distribution is compared with a mixture of both, as TRL does."""
     loss: str
@@ -268,6 +272,8 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
         padded=read.take("training.attention_mask", "none", ("none", "padded")) == "padded",
         method=_method(read),
         teacher=_teacher(read),
+        completion=read.take("training.method.completion_length", 256),
+        tempers=_tempers(read),
         symmetric=read.given("engine.framework") == "trl",
         loss=loss,
         chunks=chunks,
@@ -288,6 +294,17 @@ def _training(read: Reader, model: Mapping[str, Any]) -> Plan:
     )
 
 
+_IN_PLACE = ("1.0", "1.9", "1.9.2")
+"""Releases of TRL whose GRPO writes over the logits."""
+
+
+def _tempers(read: Reader) -> str:
+    """Return how GRPO's logits are divided by a temperature; only TRL's are."""
+    if read.given("engine.framework") != "trl":
+        return ""
+    return "in-place" if str(read.given("engine.framework_version")) in _IN_PLACE else "new"
+
+
 def _teacher(read: Reader) -> Mapping[str, Any] | None:
     """The content of a frozen teacher's config.json."""
     given = read.given("training.method.teacher")
@@ -296,7 +313,7 @@ def _teacher(read: Reader) -> Mapping[str, Any] | None:
 
 def _method(read: Reader) -> str:
     """What is learned from; models to compare with run before the step, and are not held here."""
-    method: str = read.take("training.method.name", "sft", ("sft", "ppo", "distill"))
+    method: str = read.take("training.method.name", "sft", ("sft", "ppo", "grpo", "distill"))
     if method == "ppo" and read.given("training.method.reference") != "precomputed":
         raise Refused(f"training.method.reference: {method} runs with 'precomputed' only")
     return method

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from math import gcd
 from typing import Any
 
-from memcore.config.kinds import ShortName
+from memcore.config.hardware import Hardware
+from memcore.config.kinds import Implied, ShortName
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting, ValueT
 from memcore.config.settings import SETTINGS, Config
@@ -76,6 +78,25 @@ class Defaults:
         """Note a problem: a sentence, or the template of one and its values."""
         self.problems.append(Problem(path, filled(said, values)))
 
+    def refuse_uneven(self, path: str, ranks: int, model: str, shared: Mapping[str, int]) -> None:
+        """Note sizes that ranks cannot split equally, and numbers of ranks that can and divide the GPUs.
+
+        That the number of GPUs or the sequence does not suit these ranks follows from it, and is not said too.
+        """
+        wrong = [Message("{} ({})", name, size) for name, size in shared.items() if size % ranks]
+        if wrong:
+            gpus, most = self.given(Hardware.num_gpus) or 0, gcd(*shared.values())
+            able = [each for each in range(1, most + 1) if most % each == 0]
+            able = [each for each in able if gpus % each == 0] if gcd(gpus, most) > 1 else able
+            follow = (Hardware.num_gpus,) if gpus % ranks else ()
+            self.problems = [each for each in self.problems if each.path not in follow]
+            said = "found {}, which does not divide {}'s {}; allowed: {}"
+            self.refuse(path, said, ranks, model, joined(", ", wrong), joined(", ", map(str, able)))
+
+    def is_refused(self, path: str) -> bool:
+        """Return whether a setting has a problem already."""
+        return any(each.path == path for each in self.problems)
+
     def refuse_foreign(self, engine: str) -> None:
         """Settings of other engines are errors: nothing that is given is silently ignored."""
         for path, engines in _of_others(engine):
@@ -92,11 +113,13 @@ class Defaults:
 
 
 def _short_names(config: Config) -> Iterator[Assumption]:
-    """Yield what was taken for names that several rows of a catalog have."""
+    """Yield what was taken for names that several rows of a catalog have, and for what other settings bring."""
     for path, value in config.values.items():
         if isinstance(value, ShortName):
             reason = Message("the usual meaning of this name; others: {}", joined(", ", value.others))
             yield Assumption(path, str(value), reason, notable=True)
+        if isinstance(value, Implied):
+            yield Assumption(path, str(value), Message("{} runs it", value.by), notable=True)
 
 
 @lru_cache(maxsize=64)

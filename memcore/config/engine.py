@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from memcore.config.kinds import Choice, Flag, Integer, Number, Text, Version
+from memcore.config.kinds import Called, Choice, Flag, Integer, Number, Text, Version
 from memcore.config.schema import Section, setting
 from memcore.messages import Message
-from memcore.registry import ENGINES, MEANT, TRAINERS
+from memcore.registry import ENGINES, LOOPS, MEANT, TRAINERS, loop_called
 
 
 class EngineSettings(Section, path="engine", shorthand="type"):
@@ -79,11 +79,15 @@ class EngineSettings(Section, path="engine", shorthand="type"):
         advanced=True,
     )
     framework = setting(
-        Text(),
+        Called(
+            loop_called,
+            {name: Message("is an engine: use --engine {}", name) for name in ENGINES if name not in LOOPS}
+            | {name: Message("memcore calls {}", flags) for name, flags in MEANT.items() if name not in LOOPS},
+        ),
         "Framework",
-        "Training loop around the engine. Custom loops (peft, accelerate, lit-gpt) hold the model's "
-        "outputs through the backward pass; LitGPT and torchtune do not keep embedding moments in 32 bits; "
-        "TRL loads in fp32.",
+        "Training loop around the engine, whose layers and defaults are taken: torchtitan, torchtune, lit-gpt, trl, "
+        "megatron-bridge and others. Custom loops (peft, accelerate, lit-gpt) hold the model's outputs through the "
+        "backward pass.",
         flag="framework",
         default="transformers' Trainer",
         advanced=True,

@@ -23,6 +23,7 @@ class Hardware(Section, path="hardware"):
         "Accelerator",
         "GPU model, by its id in the catalog.",
         flag="accelerator",
+        aliases=("gpu",),
         common=True,
         default="none, so no verdict",
     )

@@ -344,6 +344,13 @@ class ShortName(str):
     others: tuple[str, ...]
 
 
+class Implied(str):
+    """A value that another setting brings with it where nothing else is said."""
+
+    __slots__ = ("by",)
+    by: str
+
+
 def _no_usual(meant: Sequence[str]) -> str | None:
     return None
 
@@ -436,3 +443,20 @@ class Text(Plain):
 
     def schema(self) -> JsonSchema:
         return {"type": "string", "maxLength": limits.TEXT_LENGTH, "pattern": r"\S"}
+
+
+@dataclass(frozen=True, slots=True)
+class Called(Text):
+    """A name that others choose; one that is known is written in one way, whatever the spelling."""
+
+    known: Callable[[str], str]
+    """Returns the one spelling of a name."""
+    impossible: Mapping[str, str] = field(default_factory=dict)
+    """Names of something else, and why they stand for nothing."""
+
+    def check(self, value: object) -> str:
+        """Return the name as it is known."""
+        found = self.known(Text.check(self, value))
+        if found.lower() in self.impossible:
+            raise ValueError(Message("found {!r}, which {}", found, self.impossible[found.lower()]))
+        return found

@@ -22,6 +22,8 @@ class Knob:
     """It applies where settings, given or assumed, have one of these values."""
     needs: str = ""
     """It says something only where a job is divided so: `tensor`, `stages` … ; empty: always."""
+    unless: str = ""
+    """It says nothing where a job is divided so; empty: always."""
     why: str
     made: Callable[[Any], Settings | None] | None = None
     """What it sets besides, of a job; None: it does not apply."""
@@ -53,8 +55,10 @@ class Way:
     """It is tried only where the config names its engine."""
     spare: bool = False
     """Where the config leaves its engine open, it is tried for what it offloads to the host only."""
-    lacks: frozenset[str] = frozenset()
-    """Settings that it has no code for: a method with one of them is not tried."""
+    only: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    """Settings of which it has code for these values alone: no job or method with another is tried."""
+    models: frozenset[str] | None = None
+    """The models that it has code for, by hub id; None: all."""
     experts: Knob | None = None
     """What quantizes routed experts too, where a method quantizes frozen weights; None: nothing does."""
     flat: bool = False

@@ -349,6 +349,11 @@ class Method(Section, path="training.method", shorthand="name"):
                 "distill": "given sequences, with a frozen teacher's token probabilities as targets",
                 "ppo": "generated answers, and a value head on the model: only the update step, not generation",
             },
+            impossible={
+                "lora": "is an adapter: use --adapter lora",
+                "qlora": "is two settings: use --adapter lora --frozen-weights nf4",
+                "full": "is every method without an adapter: leave it out",
+            },
         ),
         "Method",
         "Training objective. Pairwise methods run both sequences of a pair at once, so the micro-batch "

@@ -16,7 +16,7 @@ from memcore.config.bounded import check
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported
-from memcore.config.kinds import ModelName
+from memcore.config.kinds import Implied, ModelName
 from memcore.config.load import from_plain, problem_of, to_plain
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, ValueT, setting, settings_of
@@ -66,6 +66,20 @@ def _claim() -> None:
 _claim()
 
 
+def _with_engine(values: dict[str, Any]) -> dict[str, Any]:
+    """The same with the engine that a training loop runs, where none is named and nothing is served."""
+    given, by = values.get(EngineSettings.type), values[EngineSettings.framework]
+    if (given is None or isinstance(given, Implied)) and not any(path.startswith("inference.") for path in values):
+        values.pop(EngineSettings.type, None)
+        loop = registry.LOOPS.get(by, registry.Loop())
+        found = loop.engine or (loop.several if values.get(Hardware.num_gpus, 1) > 1 else "")
+        if found:
+            engine = Implied(found)
+            engine.by = by
+            values[EngineSettings.type] = engine
+    return values
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """A checked description of one job; absent settings mean the engine's defaults.
@@ -98,7 +112,8 @@ class Config:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Config:
         """Build a config from checked values; None counts as absent."""
-        return cls({path: value for path, value in values.items() if value is not None})
+        found = {path: value for path, value in values.items() if value is not None}
+        return cls(found if found.get(EngineSettings.framework) is None else _with_engine(found))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a plain dictionary without the absent settings."""

@@ -321,6 +321,14 @@ class Training(Section, path="training"):
         flag="attention",
         default="sdpa; math if the family has no SDPA in transformers (Gemma 2)",
     )
+    flash_version = setting(
+        Integer(2, 3),
+        "FlashAttention's version",
+        "Version of the flash kernel: 3 is faster on Hopper. It changes the time of a step, not its memory.",
+        flag="flash-version",
+        default="2",
+        advanced=True,
+    )
     attention_mask = setting(
         Choice(
             ("none", "padded"),

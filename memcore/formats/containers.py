@@ -297,16 +297,17 @@ def _run(content: Mapping[Any, Any], own: list[Any]) -> str:
     if content.get("commands") or content.get("run"):
         return "\n".join(words)
     entry = _words(content.get("entrypoint") or "")
+    release = release_of(str(content.get("image", "")))
+    told = f"export {RELEASE}={release}\n" if release else ""
     script = next((word for word in entry if "\n" in word.strip()), None)
     if script is not None:
         rest = " ".join(_quoted(word) for word in words)
         for each in _REST:
             script = script.replace(each, rest)
-        return script.replace("$$", "$")
-    release = release_of(str(content.get("image", "")))
+        return told + script.replace("$$", "$")
     script = next((word for word in words if "\n" in word.strip() or word.count(" --") > 1), None)
     if script is not None:
-        return f"export {RELEASE}={release}\n{script}" if release else script
+        return told + script
     named = _PROGRAM.search(" ".join(entry))
     own_program = "" if entry[-1:] and entry[-1].endswith(".sh") else " ".join(entry)
     usual = program_of(str(content.get("image", "")))

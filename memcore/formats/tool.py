@@ -9,9 +9,11 @@ from typing import Any, Literal
 
 from memcore.records import dataclass
 
-Syntax = Literal["argv", "json", "yaml", "toml", "modelfile"]
+Syntax = Literal["argv", "overrides", "json", "yaml", "toml", "modelfile"]
+"""`overrides`: a command line of keys and their values, `KEY=VALUE`."""
 _ENDINGS: Mapping[Syntax, str] = {
     "argv": "sh",
+    "overrides": "sh",
     "json": "json",
     "yaml": "yaml",
     "toml": "toml",
@@ -91,6 +93,10 @@ class Tool:
     """Settings that a config has to have to be written so, whatever their values."""
     written: Callable[[Any], Mapping[str, Any]] | None = None
     """Keys that several settings of a config give together."""
+    otherwise: Callable[[Any], Mapping[str, Any]] | None = None
+    """Returns keys for what a config leaves open, where a file that says nothing of them means something else."""
+    knows: Callable[[Any], bool] | None = None
+    """Returns whether it has a config's model, where it runs no others."""
     placed: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     """Its keys as the file has them, from the words that `normalized` makes of them."""
     adapters: tuple[str, ...] = ()
@@ -123,6 +129,8 @@ class Tool:
     """How a model and the value of `tag` are written, where that is not the name alone."""
     dimensions: Mapping[str, str] = field(default_factory=dict)
     """Keys that describe the network itself, and the keys of a model that they are."""
+    described: Callable[[Any], Mapping[str, Any] | None] | None = None
+    """Returns the model of a config as one whose keys `dimensions` are, where those describe all of it."""
     family: str = ""
     """The model_type of such a network, where that is not the tool's name."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -145,8 +153,12 @@ class Tool:
     """What its keys mean together where that takes more than a table, and notes on it."""
     settles: tuple[str, ...] = ()
     """Keys that `normalized` reads; `a*` is all that begin so."""
+    switches: frozenset[str] = frozenset()
+    """Keys for which 1 and `yes` are true, and 0 and `no` are false."""
     vocabulary: tuple[str, ...] = ()
     """Tables of all of its keys (`data/keys/`)."""
+    newer: str = ""
+    """The tool of later releases of the same program, which says what this one cannot."""
     read_only: bool = False
     """Its files are read, and no config is written as one."""
     closed: bool = False

@@ -77,6 +77,26 @@ def as_command(program: str, arguments: Mapping[str, Any]) -> str:
     return " \\\n  ".join([program, *(argument(name, value) for name, value in arguments.items())]) + "\n"
 
 
+def as_overrides(program: str, keys: Mapping[str, Any]) -> str:
+    r"""A command line with its flags and then a key and its value on each line, as Python writes it.
+
+    >>> print(as_overrides("nemo llm pretrain", {"a.b": None, "c": ["x", 1], "-y": True}), end="")
+    nemo llm pretrain \
+      -y \
+      a.b=None \
+      c='["x", 1]'
+    """
+    flags = [argument(name, value) for name, value in keys.items() if name.startswith("-")]
+    words = [*flags, *(f"{n}={shlex.quote(_literal(v))}" for n, v in keys.items() if not n.startswith("-"))]
+    return " \\\n  ".join([program, *words]) + "\n"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(json.dumps(each) if isinstance(each, str) else _literal(each) for each in value)}]"
+    return str(value)
+
+
 def argument(name: str, value: Any) -> str:
     """One argument of a command line, or one key of a file, whose name begins with no dash."""
     if not name.startswith("-"):

@@ -22,15 +22,41 @@ from memcore.records import dataclass
 from memcore.units import MiB
 
 TERA, GIGA = 10**12, 10**9
-FLASH_SHARES: Mapping[str, float] = {"8.0": 0.51, "9.0": 0.33, "10.0": 0.35, "10.3": 0.35}
+FLASH_SHARES: Mapping[str, float] = {"8.0": 0.51, "9.0": 0.33, "10.0": 0.35, "10.3": 0.35, "h20-96gb": 0.52}
 """Share of the peak that FlashAttention-2 reaches in long sequences with heads of 128, over a forward pass and a
 backward pass of 2.5 times the operations, by compute capability. H100: 335 TFLOP/s
 forward under a causal mask and 322 backward (arXiv 2407.08608, figures 5 and 6). A100: 0.57 and 0.49, half of what
 MooreThreads/SimuMax, configs/system/a100_pcie.json, says in sdp_fwd and sdp_bwd, where operations ignore the mask.
-Others count as an A100; on Blackwell, assumed: no measurement is known."""
-CUDNN_SHARES: Mapping[str, float] = {"9.0": 0.53, "10.0": 0.44, "10.3": 0.44}
+Others count as an A100; on Blackwell, what PyTorch chooses is assumed. An H20 has 0.15 of the H100's products with 0.59
+of its multiprocessors, so that products limit all kernels: 65.9 TFLOP/s forward with 2,048 tokens (issue 1310 of
+Dao-AILab/flash-attention), that is 77 in long sequences; the backward pass, which is not in it, is taken to reach the
+same share."""
+PACKAGE_SHARES: Mapping[tuple[str, int], float] = {
+    ("10.0", 2): 0.154, ("10.3", 2): 0.154, ("9.0", 3): 0.58, ("h20-96gb", 3): 0.85,
+}  # fmt: skip
+"""The same for releases of the flash-attn package, where they differ from it. FlashAttention-3 on an H100: 616 TFLOP/s
+forward (arXiv 2407.08608, figure 5), and 1.75 times FlashAttention-2's 322 backward, the most that section 4.1 says; on
+an H20: 107.8 forward with 2,048 tokens, that is 126. FlashAttention-2 on a B200: 346 forward and backward, heads of 64
+(issue 1589 of the same repository): it has no kernel for Blackwell, and runs Ampere's instructions."""
+CUDNN_SHARES: Mapping[str, float] = {"9.0": 0.53, "10.0": 0.44, "10.3": 0.44, "h20-96gb": 0.85}
 """The same for cuDNN's kernel: 539 and 516 TFLOP/s on an H100 (the same figures); 0.5 and 0.42 of a B200's peak with
-128k tokens (MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json)."""
+128k tokens (MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json); an H20's as FlashAttention-3's (the same
+issue)."""
+
+
+def attention_share(kernel: str, version: int, accelerator: Accelerator) -> float:
+    """Return the share of an accelerator's peak that a kernel of attention reaches in long sequences.
+
+    What PyTorch chooses counts as FlashAttention-2, `version` as that of the flash-attn package.
+    """
+    usual, names = FLASH_SHARES["8.0"], (accelerator.id, accelerator.capability)
+    flash = next((FLASH_SHARES[name] for name in names if name in FLASH_SHARES), usual)
+    if kernel == "cudnn":
+        return next((CUDNN_SHARES[name] for name in names if name in CUDNN_SHARES), flash)
+    packaged = [(name, version) for name in names] if kernel == "flash" else []
+    return next((PACKAGE_SHARES[key] for key in packaged if key in PACKAGE_SHARES), flash)
+
+
 PRODUCT_SHARES: Mapping[str, float] = {"8.0": 0.79 / 0.811, "9.0": 1.0, "b200": 0.5 / 0.776}
 """Share of the best shape's rate (`Speed.matmul`) that the large products of transformers reach, by compute capability
 or of one accelerator. A100 and B200: the rate that 183 and 514 products measured one by one tend to, over that of the

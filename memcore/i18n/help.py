@@ -99,6 +99,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
         "序列的做法相同。写数字则为块数。"
     ),
     "training.attention": "注意力 kernel；决定注意力保存哪些张量。",
+    "training.flash_version": "flash kernel 的版本：3 在 Hopper 上更快。只影响每步时间，不影响显存。",
     "training.attention_mask": "批次是否带填充。有填充掩码时 SDPA 不能用 flash kernel，且键和值要为每个查询头复制。",
     "training.packed_sequences": (
         "把多个文档打包进一个序列，文档之间互不注意：flash 注意力使用长度，其他 kernel 使用掩码。"
@@ -154,8 +155,8 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     ),
     "engine.torch_empty_cache_steps": "Trainer 在前向与反向传播之间清空分配器缓存：第一步，以及此后每 N 步一次。",
     "engine.framework": (
-        "驱动引擎的训练循环。自写循环（peft、accelerate、lit-gpt）在反向传播期间持有模型输出；LitGPT 与 torch"
-        "tune 不以 32 位保存嵌入的一阶矩和二阶矩；TRL 以 fp32 加载。"
+        "驱动引擎的训练循环，并采用它的层实现与默认值：torchtitan、torchtune、lit-gpt、trl、megatron-bridge 等。"
+        "自写循环（peft、accelerate、lit-gpt）在反向传播期间持有模型输出。"
     ),
     "engine.framework_version": "框架的版本或提交：transformers 4 以 fp32 加载；torchtitan 的层与损失有过变化；"
     "axolotl、LLaMA-Factory、ms-swift、open-instruct 和 TRL 的版本决定 transformers 的版本。",

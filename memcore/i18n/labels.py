@@ -57,6 +57,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Liger's kernels": "Liger kernel",
     "Tiled MLP": "分块 MLP",
     "Packed sequences": "打包序列",
+    "FlashAttention's version": "FlashAttention 版本",
     "Recurrent kernels": "循环层 kernel",
     "Label shift": "标签移位",
     "Outputs kept": "保留的输出",

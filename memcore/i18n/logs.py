@@ -28,7 +28,7 @@ WORDS_OF_LOGS: Mapping[str, tuple[str, str]] = {
     "log-range": ("Predicted range", "预测范围"),
     "log-quantity": ("Quantity", "指标"),
     "log-line": ("line {line}", "第 {line} 行"),
-    "log-lines": ("line {line} ({times} lines state this value)", "第 {line} 行（共 {times} 行给出此值）"),
+    "log-lines": ("line {line}, of {times} lines that state it", "第 {line} 行（共 {times} 行有此项）"),
     "log-of-tool": ("{tool}: {quantity} ({place})", "{tool}：{quantity}（{place}）"),
     "log-at": ("{quantity} ({place})", "{quantity}（{place}）"),
     "log-bounds": ("{low} – {high}: {icon} {verdict}", "{low} – {high}：{icon} {verdict}"),

@@ -363,6 +363,7 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "hidden-state gradient, collected chunk by chunk": "逐块收集的隐藏状态梯度",
     "matrix product and activation in one compiled kernel": "一个编译 kernel 中的矩阵乘与激活函数",
     "gradient of a product and activation in one compiled kernel": "一个编译 kernel 中乘积与激活函数的梯度",
+    "FP8 copy of a product's input": "矩阵乘输入的 FP8 副本",
     "float8 operand of a matrix product": "矩阵乘的 float8 操作数",
     "fp32 copy of an operand before its cast to float8": "转为 float8 之前操作数的 fp32 副本",
     "Ulysses all-to-all output (tokens for heads, or back)": "Ulysses all-to-all 的输出（token 换头，或换回）",

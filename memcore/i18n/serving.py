@@ -148,6 +148,7 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "private pool of captured graphs": "CUDA Graph 的私有池",
     "partial results of attention in whole graphs": "整图捕获时注意力的分段结果",
     "kernels and communicators loaded while profiling": "显存探测时加载的 kernel 与通信器",
+    "kernels and free blocks while loading": "加载时的 kernel 与空闲块",
     "logits rows for the top-k kernel": "top-k kernel 的 logits 行",
     "weights that stay on the host": "留在主机上的权重",
     "parameters of layers, from the first, until cpu_offload_gb is reached": (
@@ -173,6 +174,7 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "keys and values": "键和值",
     "token ids and mask": "token id 与掩码",
     "image tokens": "图像 token",
+    "the last image's tokens": "最后一幅图像的 token",
     "pixels": "像素",
     "gate and up": "gate 与 up",
     "activated gate times up": "激活后的 gate 乘以 up",

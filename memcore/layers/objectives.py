@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from memcore.layers.losses import cross_entropy, log_softmax
 from memcore.symbols import Axis, Quotient, Shape, Shifted
+from memcore.tensors.altered import divide_part
 from memcore.tensors.autograd import attach, save, tracked
 from memcore.tensors.basics import clone, contiguous, like, narrow, new, only, split, to, view
 from memcore.tensors.operations import add, add_scalar, dropout, mul, scale, softmax, sub
@@ -51,7 +52,8 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs, head: Head) -> tu
     logits = _forward(step, batch, outputs, objective)
     kept: list[Tensor] = [logits] if mismatched is None else [mismatched, logits]
     with step.tape.at("loss"):
-        scores = _scored(scale(logits, "div") if objective.tempered else logits, objective)
+        tempered = _tempered(logits, objective)
+        scores = _scored(tempered, objective)
     if objective.reference:
         kept += _referred(step, batch, outputs, objective)
     step.tape.enter("loss", "objective")
@@ -60,8 +62,21 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs, head: Head) -> tu
         if objective.supervised:
             loss = add(loss, _supervised(logits, batch))
         if objective.measures:
-            _measure(logits)
+            _measure(tempered, objective)
     return loss, None
+
+
+def _tempered(logits: Tensor, objective: Objective) -> Tensor:
+    """Logits over a temperature, those of the answers where no kernel takes all.
+
+    Source: trl, trainer/grpo_trainer.py (`logits / self.temperature`; from 1.0 to 1.9 `logits.div_`).
+    """
+    if not objective.tempered:
+        return logits
+    if objective.tempered == "in-place":
+        return divide_part(logits, 1, _COMPLETION)
+    answers = objective.completes and not objective.flash
+    return scale(narrow(logits, 1, _COMPLETION) if answers else logits, "div")
 
 
 def _fused(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> Tensor:
@@ -313,7 +328,7 @@ def _scored(logits: Tensor, objective: Objective) -> Tensor:
         return _by_kernel(logits, objective)
     length = logits.shape[1]
     kept = _COMPLETION if objective.completes else Shifted(length, -1, 1)
-    part = narrow(logits, 1, kept)
+    part = logits if length == kept else narrow(logits, 1, kept)
     if objective.whole:
         return _from_all(part)
     return _from_sums(part) if part.dtype == "fp32" else _row_by_row(part)
@@ -348,10 +363,20 @@ def _from_all(part: Tensor) -> Tensor:
 
 
 def _gathered(x: Tensor) -> Tensor:
-    """One element of each row; the gradient has all of them."""
-    found, full = new(x.tape, x.shape[:-1], x.dtype, "gather"), x.shape
+    """One element of each row; saves x for its shape, and the gradient has all elements.
+
+    Source: pytorch, derivatives.yaml (`gather`), FunctionsManual.cpp (`gather_backward`: for subclasses the zeros that
+    it starts from are not written into).
+    """
+    tape, full = x.tape, x.shape
+    found = new(tape, full[:-1], x.dtype, "gather")
+
+    def gradients(given: list[Tensor | None], saved: list[Tensor]) -> list[Tensor | None]:
+        zeros = new(tape, full, only(given).dtype, "gather_backward")
+        return [like(zeros, "gather_backward") if tape.fake else zeros]
+
     if tracked(x):
-        attach([found], [x], [], lambda g, s: [new(x.tape, full, only(g).dtype, "gather_backward")])
+        attach([found], [x], save(tape, x), gradients)
     return found
 
 
@@ -419,8 +444,8 @@ def _supervised(logits: Tensor, batch: Batch) -> Tensor:
     return cross_entropy(contiguous(chosen), batch.labels)
 
 
-def _measure(logits: Tensor) -> None:
+def _measure(logits: Tensor, objective: Objective) -> None:
     """Entropies of all tokens, for which `reshape` copies what a slice of several sequences is."""
     with logits.tape.no_grad():
-        copied = contiguous(narrow(logits, 1, Shifted(logits.shape[1], -1, 1)))
+        copied = contiguous(logits if objective.tempered else narrow(logits, 1, Shifted(logits.shape[1], -1, 1)))
         del copied

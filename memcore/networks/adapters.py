@@ -100,6 +100,10 @@ def with_trained_rows(model: Model, tokens: int, dtype: str) -> Model:
     )
 
 
+HEADS = {"embed_in": "embed_out"}
+"""What a class of transformers calls its head, by its embedding (GPT-NeoX)."""
+
+
 def around(network: Network) -> tuple[str, str]:
     """The embedding's and the head's modules, by the last parts of their names."""
     embedding, head = (

@@ -237,7 +237,54 @@ def identified(name: str) -> Named:
     if _FOLDER.match(name):
         asked = Message("{}; name the model of this folder with --model, or give its config.json", message)
         raise ConfigError([Problem("model", asked)])
-    raise ConfigError([Problem("model", Message("{}; give a config.json instead", message), nearest(name, _names()))])
+    base = _inside(name)
+    if base is not None:
+        said = "{}; pass --model {} if it has those shapes, as its name says, or give its config.json"
+        asked = Message(said, message, base)
+        raise ConfigError([Problem("model", asked)])
+    asked = Message("{}; give its config.json, or pass --model with a model of the same shapes", message)
+    raise ConfigError([Problem("model", asked, nearest(name, _names()))])
+
+
+_WITH_SIZE = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?b", re.IGNORECASE)
+_SHORTEST = 2
+_STORED = re.compile(r"aqlm|hqq|exl\d|quip|eetq|eagle|medusa|lora|[23]-?bit", re.IGNORECASE)
+"""Words of names whose tensors are not those of the model in it."""
+
+
+def _inside(name: str) -> str | None:
+    """The model of the catalog whose name with its size is a part of another maker's: what it may be trained from.
+
+    >>> _inside("teknium/OpenHermes-2.5-Mistral-7B"), _inside("somebody/something-7b")
+    ('mistralai/Mistral-7B-v0.3', None)
+    >>> _inside("somebody/Rewards-Llama-3-Base-8B")
+    'meta-llama/Meta-Llama-3-8B'
+    """
+    maker, _, last = name.rpartition("/")
+    words = [] if _STORED.search(last) or not maker else [word for word in re.split(r"[-_]", last) if word][:_WORDS]
+    return _among(words) or _among([word for word in words if word.lower() not in _LEARNT])
+
+
+_LEARNT = frozenset({"base", "instruct", "chat", "it", "sft", "dpo", "simpo", "orpo", "kto", "rm"})
+"""Words of names that say what a model was trained for."""
+
+
+def _among(words: list[str]) -> str | None:
+    """The model whose name is the longest run of a name's words with its size."""
+    for length in range(len(words), _SHORTEST - 1, -1):
+        for start in range(len(words) - length + 1):
+            part = words[start : start + length]
+            if not any(map(_WITH_SIZE.fullmatch, part)):
+                continue
+            found = "-".join(part)
+            base = _found(found) or getattr(_shortened(found), "base", None)
+            if base is not None:
+                return base
+    return None
+
+
+_WORDS = 12
+"""Words of a name that are looked at."""
 
 
 _FOLDER = re.compile(r"[~./]|(?:[^/]{1,200}/){2}")

@@ -50,14 +50,17 @@ such repositories are saved with.
 DYNAMIC = re.compile(r"-unsloth-bnb-4bit$", re.IGNORECASE)
 """Repositories that leave some layers in 16 bits (`llm_int8_skip_modules`), each others."""
 _TUNED = re.compile(
-    r"-(?:instruct|it|pt|chat|base|thinking|hf|bf16|fp16|sft|dpo|rlhf|orpo|kto|grpo|full|lora|qlora|mixture|merged|"
+    r"-(?:instruct|it|pt|chat|base|thinking|hf|bf16|fp16|sft|dpo|rlhf|orpo|kto|simpo|cpo|ipo|rdpo|grpo|full|lora|qlora|mixture|merged|"
     r"checkpoints?|finetuned|abliterated|uncensored|think|terminus|speciale|rope-\d+k)(?:-\d{4})?$|-\d{4}$",
     re.IGNORECASE,
 )
 """Endings that change no shape: of how a model was trained on, and of longer rotations."""
 _WITHOUT = ("-hf", "-BF16", "-Base", "-Instruct", "-beta")
 """Such endings of the catalog's own names; all but the first two are of models that others are trained from."""
-_RANKING = re.compile(r"-(?:embedding|reranker|safeguard)(?=-\d)", re.IGNORECASE)
+_RANKING = re.compile(
+    r"-(?:embedding|reranker|safeguard)(?=-\d)|-(?:base|instruct|chat)(?=-\d{1,3}(?:\.\d{1,3})?b(?![\w.]))",
+    re.IGNORECASE,
+)
 """What the same layers were trained for, in front of their size."""
 _SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^qwen2\.5-coder(?=-)", re.IGNORECASE), "Qwen2.5"),

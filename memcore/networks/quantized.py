@@ -153,6 +153,32 @@ def quantization_states(weight: Weight) -> Iterator[QuantizationState]:
     yield QuantizationState("quantization_offset", (), "fp32")
 
 
+def trained_next_to(config: Mapping[str, object]) -> str | None:
+    """Return the format of frozen weights that a checkpoint's `quantization_config` gives an adapter; None for others.
+
+    FP8 and MXFP4 are not among them: trainers load such checkpoints in 16 bits (transformers, quantizers/
+    quantizer_mxfp4.py, `dequantize`). Sources: transformers, utils/quantization_config.py (`BitsAndBytesConfig`);
+    for AWQ, `memcore.networks.named`.
+
+    >>> trained_next_to({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True,
+    ...     "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}})
+    'nf4-double'
+    """
+    found = config.get("quantization_config")
+    if not isinstance(found, Mapping):
+        return None
+    method = found.get("quant_method")
+    if method == "bitsandbytes" and found.get("load_in_8bit") is True:
+        return "int8"
+    if method == "bitsandbytes" and found.get("load_in_4bit") is True:
+        kind = str(found.get("bnb_4bit_quant_type", "fp4"))
+        return f"{kind}-double" if found.get("bnb_4bit_use_double_quant") is True else kind
+    return "gptq" if method in ("gptq", "awq") and found.get("bits", found.get("w_bit")) == _FOUR else None
+
+
+_FOUR = 4
+
+
 def refuse_mlx(config: Mapping[str, object]) -> None:
     """Raise UnsupportedError for a checkpoint that MLX has quantized (mlx-lm, utils.py, `quantize_model`)."""
     for name in ("quantization", "quantization_config"):

@@ -6,7 +6,7 @@ of a feed-forward layer by columns, those out of them by rows, embedding and hea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,7 @@ from memcore.messages import Message
 from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.networks.weights import Linear, Norm, Weight
-from memcore.symbols import Axis, Shape, measure, split_over
+from memcore.symbols import Axis, Shape, split_over
 
 RANKS = "tp"
 """The symbol for the number of ranks."""
@@ -97,15 +97,15 @@ def _of_embedding_and_head(network: Network) -> Iterator[str]:
         yield "vision towers"
 
 
-def uneven(network: Network, sizes: Mapping[str, int], ranks: int) -> Iterator[Axis]:
-    """Return the sizes that the ranks cannot split equally."""
+def split_axes(network: Network) -> Iterator[Axis]:
+    """Yield the sizes that tensor-parallel ranks split, each once."""
     shared: list[Axis] = ["V"]
     for layer in network.kinds:
         if isinstance(layer.mixer, Attention | LatentAttention):
             shared += [layer.mixer.heads.query, layer.mixer.heads.key]
         ffn = layer.feed_forward.shared if isinstance(layer.feed_forward, Experts) else layer.feed_forward
         shared += [ffn.up.outer[0]] if isinstance(ffn, FeedForward) else []
-    return (axis for axis in dict.fromkeys(shared) if measure(axis, sizes) % ranks)
+    yield from dict.fromkeys(shared)
 
 
 def _network(network: Network, *, experts: bool) -> Network:

@@ -92,6 +92,8 @@ class Result:
     """The least and the most that the reading says, where the quantity is one of the three readings or a speed."""
     confidence: str = ""
     """How far the case is to be trusted, as it says itself."""
+    capacity: int | None = None
+    """The memory of a GPU."""
     layouts: str = ""
     """For speeds: the model, its sequences and GPUs, which layouts that are compared have in common."""
     pace: tuple[float, float] | None = None
@@ -197,6 +199,14 @@ class Report:
                 ((each.engine, each.confidence, "all"), ("all", each.confidence, "all"))
                 if each.engine in engines and each.quantity != "fits"
                 else ()
+            )
+        )
+
+    def quantities(self, engines: Collection[str]) -> list[Group]:
+        """Absolute errors by engine and what is read; verdicts apart."""
+        return self._grouped(
+            lambda each: (
+                ((each.engine, each.quantity, "all"),) if each.engine in engines and each.quantity != "fits" else ()
             )
         )
 
@@ -308,7 +318,7 @@ SPEEDS: Mapping[str, Callable[[Cost, Roofline, float], float]] = {
     "mfu": lambda price, roofline, seconds: (price.flops - price.again) / roofline.flops / seconds,
 }
 """Quantities of speed, from the seconds of a step."""
-NOT_BYTES = frozenset({"kv_cache_tokens", "parameters", "fits", *SPEEDS})
+NOT_BYTES = frozenset({"kv_cache_tokens", "kv_cache_blocks", "parameters", "fits", *SPEEDS})
 """Quantities that are not bytes."""
 
 
@@ -471,6 +481,7 @@ def _result(case: object, jobs: _Jobs) -> Result:
         predicted_phase=known.phase,
         range=known.range,
         reason=known.reason,
+        capacity=estimated.capacity,
     )
 
 

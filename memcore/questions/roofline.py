@@ -10,7 +10,6 @@ from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.hardware import (
     BY_ID,
-    FLASH_SHARES,
     GIGA,
     NARROW_SHARES,
     NETWORKS,
@@ -19,6 +18,7 @@ from memcore.hardware import (
     TERA,
     USUAL,
     USUAL_SHARE,
+    attention_share,
 )
 from memcore.messages import Message, joined
 from memcore.records import dataclass
@@ -114,7 +114,7 @@ def roofline_of(accelerator: str | None, gpus_per_node: int | None = None, memor
         narrow_efficiency=NARROW_SHARES.get(row.capability, speed.matmul or usual or 1)
         * max(share, USUAL_SHARE)
         * slowed,
-        attention_efficiency=FLASH_SHARES.get(row.capability, FLASH_SHARES["8.0"]) * slowed,
+        attention_efficiency=attention_share("sdpa", 2, row) * slowed,
         memory=speed.memory * GIGA,
         link=link,
         network=NETWORKS.get(row.capability, 50) * GIGA,

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from memcore import registry
 from memcore.config.training import Training
-from memcore.hardware import CUDNN_SHARES, FLASH_SHARES, USUAL, USUAL_SHARE
+from memcore.hardware import USUAL, USUAL_SHARE, attention_share
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.weights import linears_of
@@ -176,9 +176,9 @@ def work_for(job: Job, sequence: int) -> Work:
     """What one sequence of a job takes, with its precision and its attention kernel."""
     work, model, sizes = work_of(job.model, sequence), job.model, job.sizes
     unaligned = work.head if sizes.get("V", 0) % 8 and not in_fp32(job) else 0.0
-    capability = job.accelerator.capability if job.accelerator else USUAL.capability
-    flash = FLASH_SHARES.get(capability, FLASH_SHARES["8.0"])
-    kernel = CUDNN_SHARES.get(capability, flash) / flash if job.recipe.attention == "cudnn" else 1.0
+    accelerator, version = job.accelerator or USUAL, job.config[Training.flash_version] or 2
+    flash = attention_share("sdpa", version, accelerator)
+    kernel = attention_share(job.recipe.attention, version, accelerator) / flash
     elementwise, narrow, gathered = work.elementwise, 0.0, 0.0
     elementwise += 2 * sequence * work.hidden * (_moved(job, work) - _MOVES * work.chosen)
     if composes(job) and job.stages == 1:

@@ -366,6 +366,9 @@ RULES: Mapping[str, Rule] = {
     ),
     "fused_product": Rule("matrix product and activation in one compiled kernel", _PARTITIONER),
     "fused_product_backward": Rule("gradient of a product and activation in one compiled kernel", _PARTITIONER),
+    "fp8_operand": Rule(
+        "FP8 copy of a product's input", "TransformerEngine, pytorch/module/{linear,layernorm_linear,grouped_linear}.py"
+    ),
     "float8_operand": Rule("float8 operand of a matrix product", "torchao, torchao/float8/float8_linear.py"),
     "float8_cast": Rule("fp32 copy of an operand before its cast to float8", "torchao, torchao/float8/float8_utils.py"),
     "ulysses_all_to_all": Rule("Ulysses all-to-all output (tokens for heads, or back)", _ULYSSES, "communication"),

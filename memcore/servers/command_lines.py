@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from json import dumps
 from typing import Any
 
 from memcore.config.kinds import Flag
@@ -170,11 +171,34 @@ def _vllm(found: Mapping[str, Any]) -> Normalized:
     elif given is not None:
         normalized["--speculative-config"] = given
     normalized |= {name: normalized.pop(short) for short, name in _SHORT.items() if short in normalized}
-    normalized, notes = _transferred(_pictured(_prefilled(normalized)))
+    normalized, notes = _transferred(_pictured(_prefilled(_captured(normalized))))
     normalized, why = _run(normalized)
     normalized, reach = positions.stretched(normalized, positions.VLLM)
     drafted, further = _drafted(normalized)
     return drafted, (*notes, *why, *reach, *further)
+
+
+_COMPILATION, _MODE = ("--compilation-config", "-cc", "-O"), "cudagraph_mode"
+_GRAPHS = f"{_COMPILATION[0]}.{_MODE}"
+
+
+def _captured(normalized: dict[str, Any]) -> dict[str, Any]:
+    """The kind of graphs on its own, in small letters: vLLM reads any (config/compilation.py, `CUDAGraphMode`).
+
+    >>> _captured({"-cc": '{"cudagraph_mode": "FULL_DECODE_ONLY"}'})
+    {'--compilation-config.cudagraph_mode': 'full_decode_only'}
+    """
+    for name in _COMPILATION:
+        mode = normalized.pop(f"{name}.{_MODE}", None)
+        said = normalized.get(name)
+        if isinstance(said, str) and said.startswith("{"):
+            kept = _allowed(said)
+            mode = kept.pop(_MODE, mode)
+            normalized = {each: value for each, value in normalized.items() if each != name}
+            normalized |= {name: dumps(kept)} if kept else {}
+        if mode is not None:
+            normalized[_GRAPHS] = str(mode).lower()
+    return normalized
 
 
 _LENGTHS = ("--max-model-len", "--max-num-batched-tokens")
@@ -220,6 +244,7 @@ def _run(normalized: dict[str, Any]) -> tuple[dict[str, Any], tuple[Message, ...
 
 
 _LIMITS, _TEXT_ALONE, _IMAGES = "--limit-mm-per-prompt", "--language-model-only", "*images"
+_VIDEOS = f"{_LIMITS}.video"
 
 
 def _pictured(normalized: dict[str, Any]) -> dict[str, Any]:
@@ -234,9 +259,30 @@ def _pictured(normalized: dict[str, Any]) -> dict[str, Any]:
     images, videos = (
         each.get("count") if isinstance(each, Mapping) else each for each in (limits.get("image"), limits.get("video"))
     )
-    if isinstance(images, int) and (images > 0 or videos == 0):
-        return {**normalized, _IMAGES: images}
-    return {**normalized, **{f"{_LIMITS}.{name}": value for name, value in limits.items()}}
+    if images == 0 == videos:
+        return {**normalized, _IMAGES: 0}
+    unread = {name: value for name, value in limits.items() if name not in ("image", "video")}
+    if isinstance(images, int) and images > 0:
+        normalized[_IMAGES] = images
+    elif images is not None:
+        unread["image"] = images
+    if isinstance(videos, int):
+        normalized[_VIDEOS] = videos
+    elif videos is not None:
+        unread["video"] = videos
+    return {**normalized, **{f"{_LIMITS}.{name}": value for name, value in unread.items()}}
+
+
+def _limited(keys: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Videos beside images in one flag: vLLM takes the last of two.
+
+    >>> _limited({"--limit-mm-per-prompt": '{"image": 2}', "--limit-mm-per-prompt.video": 0})
+    {'--limit-mm-per-prompt': '{"image": 2, "video": 0}'}
+    """
+    if _LIMITS not in keys or _VIDEOS not in keys:
+        return keys
+    both = {**_allowed(keys[_LIMITS]), "video": keys[_VIDEOS]}
+    return {**{name: value for name, value in keys.items() if name != _VIDEOS}, _LIMITS: dumps(both)}
 
 
 def _allowed(given: object) -> dict[str, Any]:
@@ -400,8 +446,18 @@ _SGLANG_CACHES: Mapping[str, str] = {"fp8": "fp8_e4m3", "bfloat16": "bf16"}
 _DRAFTS = ("--speculative-draft-model-path", "--speculative-draft-model")
 
 
-_NO_FLAGS = frozenset({VllmSettings.kv_connector, VllmSettings.compile_cache, VllmSettings.flashinfer_sampler})
-"""Settings that vLLM has in a file or in its environment (envs.py)."""
+_NO_FLAGS = frozenset(
+    {
+        VllmSettings.kv_connector,
+        VllmSettings.compile_cache,
+        VllmSettings.flashinfer_sampler,
+        VllmSettings.estimate_cudagraphs,
+        VllmSettings.use_v2_model_runner,
+        VllmSettings.cudagraph_mode,
+        VllmSettings.videos_per_sequence,
+    }
+)
+"""Settings that vLLM has in a file, in its environment (envs.py) or within another flag."""
 
 VLLM = Tool(
     name="vllm",
@@ -437,9 +493,15 @@ VLLM = Tool(
         Key(path=Inference.max_lora_rank, name="--max-lora-rank"),
         Key(path=Inference.images_per_sequence, name=_LIMITS, spelled=_limits),
         Key(path=Inference.images_per_sequence, name=_IMAGES),
+        Key(path=VllmSettings.videos_per_sequence, name=_VIDEOS),
+        Key(path=VllmSettings.cudagraph_mode, name=_GRAPHS),
         Key(path=VllmSettings.kv_connector, name=_CONNECTOR, values=_CONNECTORS),
         Key(path=VllmSettings.compile_cache, name="*env.VLLM_DISABLE_COMPILE_CACHE", values={True: 0, False: 1}),
         Key(path=VllmSettings.flashinfer_sampler, name="*env.VLLM_USE_FLASHINFER_SAMPLER",
+            values={True: 1, False: 0}),
+        Key(path=VllmSettings.estimate_cudagraphs, name="*env.VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+            values={True: 1, False: 0}),
+        Key(path=VllmSettings.use_v2_model_runner, name="*env.VLLM_USE_V2_MODEL_RUNNER",
             values={True: 1, False: 0}),
         *_reach(positions.VLLM),
         *(each for each in _own(VllmSettings, "--no-{}") if each.path not in _NO_FLAGS),
@@ -454,6 +516,7 @@ VLLM = Tool(
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
              "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
     normalized=_vllm,
+    placed=_limited,
     settles=("--speculative-config", _CHUNKS, "--enable-lora", _TEXT_ALONE, _TRANSFER, _BACKEND, _SWAP, _TASK,
              _CONVERT, "--rope-scaling"),
     unsaid={Parallelism.tensor_parallel_size: 1},

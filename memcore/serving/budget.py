@@ -24,7 +24,7 @@ class RankBudget:
     """How much less and how much more that can be."""
     spread: tuple[int, int] = (0, 0)
     """How much less and how much more the driver may show; what the cache makes up for is not in it."""
-    printed: int | None = None
+    printed: Range | None = None
     """Bytes that the server's log calls peak activation, where that is not the ledger's activations and workspaces."""
     graphs_estimated: Range | None = None
     """What the server estimates graphs to take before it captures them, where it says so."""

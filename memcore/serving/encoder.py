@@ -63,16 +63,39 @@ class Shown:
 
     images: Images
     largest: Largest
+    counted: int | None = None
+    """Tokens for which it counts, where these are more than it has: those between a video's frames."""
 
     def at_once(self, budget: int) -> int:
         """Images or videos that one step may encode."""
-        return max(budget // max(self.largest.tokens, 1), 1)
+        return max(budget // max(self.counted or self.largest.tokens, 1), 1)
+
+    def room(self, budget: int) -> int:
+        """Rows of each result where it is copied into one of as many rows as all may have."""
+        return max(budget, self.counted or self.largest.tokens)
 
 
-def shown(model: Model, raw: Mapping[str, object], longest: int) -> Shown | None:
-    """The largest image, or the longest video where it has more tokens; None if nothing is known of either."""
+_STAMPED = ("qwen3_vl",)
+"""Families, by how they begin, of whose videos vLLM counted 12.5 tokens for each one in 0.11 and 0.12, for the words
+between frames (model_executor/models/qwen3_vl.py, get_max_video_tokens): 153,600 of two frames, whose 12,288 are fewer
+than the largest image's."""
+_STAMPS = 12.5
+_FILM = 3, 64
+"""Such a video: squares beside each other, and tokens along one side of each."""
+
+
+def shown(model: Model, raw: Mapping[str, object], longest: int, *, stamped: bool = False) -> Shown | None:
+    """The largest image, or the longest video where it has more tokens; None if nothing is known of either.
+
+    `stamped`: whether tokens between a video's frames are estimated by its others.
+    """
     if not model.network.towers:
         return None
+    if stamped and model.images is not None and model.network.family.startswith(_STAMPED):
+        squares, along = _FILM
+        tokens = squares * along**2
+        film = Largest(squares, along * model.images.merge * model.images.patch, tokens)
+        return Shown(model.images, film, int(_STAMPS * tokens))
     if model.images is not None:
         return Shown(model.images, largest_image(model.images))
     if model.network.family in PICTURES:
@@ -93,10 +116,14 @@ forward pass keeps in addition to the layers': the interpolated positions are on
 _QWEN = "vllm, model_executor/models/qwen2_5_vl.py, Qwen2_5_VisionAttention.forward"
 
 
-def kept_images(model: Model, dtype: str, budget: int, seen: Shown | None, *, encoded: bool = True) -> list[Entry]:
+def kept_images(
+    model: Model, dtype: str, budget: int, seen: Shown | None, *, encoded: bool = True, copied: bool = False
+) -> list[Entry]:
     """Pixels of the images that profiling encodes and, once they are encoded, the results.
 
-    Inner layers of Qwen3-VL's tower have results, too, not just the last one (`deepstack_visual_indexes`).
+    Inner layers of Qwen3-VL's tower have results, too, not just the last one (`deepstack_visual_indexes`). `copied`:
+    each result of fewer tokens than a step may encode is copied into zeros of as many, and a loop's variable keeps the
+    last one (vllm 0.11.0 to 0.12, v1/worker/gpu_model_runner.py, profile_run: `expanded_outputs`).
     """
     if seen is None:
         return []
@@ -118,11 +145,16 @@ def kept_images(model: Model, dtype: str, budget: int, seen: Shown | None, *, en
     ]
     levels = [len(tower.taps) for tower in model.network.towers if tower.variant in _ROTATED]
     copies = max(levels, default=1) - (not encoded and bool(levels))
-    tokens = tensor("image tokens", ACTIVATIONS, ("images", "nm", "h"), size, sizes, _SOURCE, copies=copies)
+    rows = seen.room(budget) if copied and encoded else image.tokens
+    tokens = tensor(
+        "image tokens", ACTIVATIONS, ("images", "nm", "h"), size, {**sizes, "nm": rows}, _SOURCE, copies=copies
+    )
+    last = tensor("the last image's tokens", ACTIVATIONS, ("nm", "h"), size, sizes, _SOURCE, copies=copies)
     return [
         *tables,
         tensor("pixels", ACTIVATIONS, ("images", "nx", 3, "px", "px"), size, sizes, _SOURCE, copies=frames),
         *([tokens] if copies else []),
+        *([last] if rows > image.tokens else []),
     ]
 
 

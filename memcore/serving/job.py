@@ -403,7 +403,9 @@ def _refuse_uneven(read: Defaults, basics: Basics) -> None:
     """Query heads are shared out whole."""
     heads, ranks = basics.model.sizes.get("a"), basics.layout.tensor
     if heads is not None and heads % ranks:
-        read.refuse(Parallelism.tensor_parallel_size, "found {}, which does not divide the {} heads", ranks, heads)
+        able = joined(", ", (str(each) for each in range(1, heads + 1) if heads % each == 0))
+        said = "found {}, which does not divide the {} heads; allowed: {}"
+        read.refuse(Parallelism.tensor_parallel_size, said, ranks, heads, able)
     if basics.layout.pipeline > basics.model.num_layers:
         read.refuse(
             Parallelism.pipeline_parallel_size,

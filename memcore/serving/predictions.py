@@ -48,9 +48,9 @@ def _activations(found: ServingEstimate) -> Range:
     """What is printed as such: the middle moves by what a server counts differently, and the range with it."""
     first = found.ranks[0]
     own = _together(first.ledger, "activations", "workspaces")
-    more = 0 if first.printed is None else first.printed - own.expected
-    doubt = int(_ALIVE * (own.expected + more)) + (0 if first.printed is None else _SMALL)
-    return Range(max(own.low + more - doubt, 0), own.expected + more, own.high + more + doubt)
+    said = first.printed or own
+    doubt = int(_ALIVE * said.expected) + (0 if first.printed is None else _SMALL)
+    return Range(max(said.low - doubt, 0), said.expected, said.high + doubt)
 
 
 def _cache(found: ServingEstimate) -> Range:

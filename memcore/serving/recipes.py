@@ -5,7 +5,9 @@ the head, embeddings, routers, towers and, in hybrid networks, linear attention 
 qwen3_5_moe.py); those of ModelOpt (in its mixed checkpoints NVFP4 for feed-forward layers and the head, fp8 for
 attention: `quantized_layers` of nvidia/Qwen3.6-27B-NVFP4 and nvidia/Qwen3.6-35B-A3B-NVFP4; in Gemma 4 attention in 16
 bits, in its mixture the dense layers, too: 17.89 GiB are loaded of nvidia/Gemma-4-26B-A4B-NVFP4; latent attention in 16
-bits, `*attn*` in examples/deepseek/ptq.py, and GLM's shared experts: sgl-project/sglang, pull request 29380); AutoAWQ
+bits, `*attn*` in examples/deepseek/ptq.py, and GLM's shared experts: sgl-project/sglang, pull request 29380); Qwen's
+own fp8 and Red Hat's int4 of gated delta networks have every matrix of a block (28.51 GiB are loaded of
+Qwen3.6-27B-FP8 and of Qwen3.8-27B-FP8, 34.22 of Qwen3.5-35B-A3B-FP8, 17.71 of RedHatAI/Qwen3.8-27B-INT4); AutoAWQ
 and GPTQModel, which in dense networks quantize every linear layer of a block; AutoRound, whose defaults skip shapes
 that no 32 divides (`in_proj_a`, `in_proj_b`).
 """
@@ -56,6 +58,8 @@ def recipe(name: str, model: Model, repository: str = "") -> Recipe:
     chosen = FORMATS[name]
     everything = _covering(chosen, MATRICES)
     gated = hybrid and model.network.family.startswith(_GATED)
+    if (name == "int4" and gated and maker == "redhatai") or (name == "fp8-block" and gated and maker == "qwen"):
+        return Recipe(usual=everything)
     if name == "nvfp4" and gated and maker in _NVFP4_OF:
         return Recipe(usual=_NVFP4_OF[maker]())
     if name == "nvfp4" and maker == "nvidia" and model.network.family == "gemma4":

@@ -32,6 +32,22 @@ _INT4_EXPERTS: Raw = {
         ],
     }
 }  # fmt: skip
+_MXFP4_EXPERTS: Raw = {
+    "quantization_config": {
+        "quant_method": "compressed-tensors",
+        "format": "mxfp4-pack-quantized",
+        "config_groups": {
+            "group_0": {
+                "targets": ["Linear"],
+                "weights": {"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32, "symmetric": True},
+            }
+        },
+        "ignore": [
+            "re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up|gate_up|down)_proj.*", "re:.*lm_head.*",
+            "re:.*vision_tower.*", "re:.*mm_projector.*",
+        ],
+    }
+}  # fmt: skip
 _FP8_BY_MISTRAL: Raw = {
     "quantization_config": {
         "quant_method": "fp8",
@@ -48,6 +64,7 @@ _NATIVE: Mapping[str, Raw] = {
     **dict.fromkeys(
         (f"moonshotai/Kimi-{name}" for name in ("K2-Thinking", "K2.5", "K2.6", "K2.7-Code")), _INT4_EXPERTS
     ),
+    "moonshotai/Kimi-K3": _MXFP4_EXPERTS,
     "mistralai/Devstral-Small-2-24B-Instruct-2512": _FP8_BY_MISTRAL,
     **dict.fromkeys((f"mistralai/Ministral-3-{size}-Instruct-2512" for size in ("3B", "8B", "14B")), _FP8_BY_MISTRAL),
     "google/gemma-4-26B-A4B": {"use_bidirectional_attention": "vision"},
@@ -57,8 +74,8 @@ _NATIVE: Mapping[str, Raw] = {
 
 Sources: vllm, models/deepseek_v4/quant_config.py: experts in MXFP4 (`expert_dtype`), the rest in blocks of fp8; vllm,
 tests/quantization/test_humming.py: what Kimi-K2.6 leaves in 16 bits, which is all but its routed experts; the published
-files of DeepSeek-V3, of MiniMax-M2.1, which M2 has too, of Gemma 4, whose small models have `null`, and of Devstral
-Small 2, whose format Ministral 3's cards name.
+files of DeepSeek-V3, of Kimi-K3 (ai-dynamo/aiconfigurator, model_configs), of MiniMax-M2.1, which M2 has too, of
+Gemma 4, whose small models have `null`, and of Devstral Small 2, whose format Ministral 3's cards name.
 """
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
-from memcore.networks.network import Model
+from memcore.networks.network import SEEING, Model
 from memcore.networks.table import ranges
 from memcore.records import dataclass
 from memcore.serving.blocks import block
@@ -43,7 +43,8 @@ def weight_entries(model: Model, stage: Stage, storage: Storage, *, towers: bool
         for slot, name, count in tower_slots(model) if towers else ():
             yield from _entries(slot, {name: count}, storage)
         for slot in first_slots(model.network.embedding_and_head, padded=not storage.as_stored):
-            yield from _entries(slot, {"": 1}, storage)
+            if towers or slot.kind not in SEEING:
+                yield from _entries(slot, {"": 1}, storage)
     for layer, numbers in stage.kinds.items():
         for slot in layer_slots(layer, merged=not storage.as_stored):
             yield from _layered(slot, path, numbers, storage)

@@ -1,4 +1,4 @@
-"""Sums in place into a view of a tensor.
+"""Sums and quotients in place into a view of a tensor.
 
 Such a write is a node of its own (torch/csrc/autograd/functions/tensor.cpp, CopySlices): the gradient is copied, and
 the view's part of it once more for the operation. What is a view of the tensor from then on has a new node, too.
@@ -7,7 +7,7 @@ the view's part of it once more for the operation. What is a view of the tensor 
 from __future__ import annotations
 
 from memcore.symbols import Axis, Shape
-from memcore.tensors.autograd import Gradient, attach
+from memcore.tensors.autograd import Gradient, attach, tracked
 from memcore.tensors.basics import new, only, permute, view
 from memcore.tensors.tensor import Tensor
 
@@ -47,6 +47,25 @@ def add_to_slice(x: Tensor, size: Axis, y: Tensor) -> Tensor:
     attach([sliced], [added], [], lambda g, s: [new(tape, full, only(g).dtype, "slice_backward")])
     out = view(added, x.shape, x.order)
     attach([out], [added, sliced], [], lambda g, s: _overwritten(only(g), piece))
+    return out
+
+
+def divide_part(x: Tensor, axis: int, size: Axis) -> Tensor:
+    """`x.narrow(axis, 0, size).div_(number)`, seen through the view: the gradient of the whole is copied for it."""
+    tape, full = x.tape, x.shape
+    piece: Shape = (*full[:axis], size, *full[axis + 1 :])
+    if not tracked(x):
+        return view(x, piece, x.order, cut=axis)
+    divided = view(x, full, x.order)
+
+    def part(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        found = _parted(only(gradients), piece)
+        new(tape, piece, only(gradients).dtype, "div_backward")
+        return found[:1]
+
+    attach([divided], [x], [], part)
+    out = view(divided, piece, x.order, cut=axis)
+    attach([out], [divided], [], lambda g, s: [new(tape, full, only(g).dtype, "as_strided_backward")])
     return out
 
 

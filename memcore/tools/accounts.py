@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError
 from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Tool
-from memcore.messages import Message
+from memcore.messages import Message, joined
 from memcore.tools.vocabulary import (
     LEFT_OUT,
     MAPPED,
@@ -84,6 +84,41 @@ def accounted(tool: Tool, rest: Mapping[str, Any]) -> Accounts:
     return Accounts(tuple(kinds["none"]), tuple(kinds["left"]), tuple(kinds["unknown"]))
 
 
+_IGNORED: ContextVar[frozenset[str]] = ContextVar("ignored", default=frozenset())
+
+
+def plain(name: str) -> str:
+    """A key as a file and a command line both have it: `--max-length` is `max_length`."""
+    return name.lstrip("-").replace("-", "_")
+
+
+def ignore(keys: Iterable[str]) -> None:
+    """From now on, read files as if they did not have these keys, nor those below them."""
+    _IGNORED.set(frozenset(map(plain, keys)))
+
+
+@contextmanager
+def ignoring(keys: Iterable[str]) -> Iterator[None]:
+    """Read files as if they did not have these keys, nor those below them, until the end of a block."""
+    before = _IGNORED.set(frozenset(map(plain, keys)))
+    try:
+        yield
+    finally:
+        _IGNORED.reset(before)
+
+
+def without_ignored(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[Message, ...]]:
+    """The keys but those that the user wants ignored, and a note on these."""
+    ignored = _IGNORED.get()
+    left = [
+        name for name in found if any(plain(name) == each or plain(name).startswith(f"{each}.") for each in ignored)
+    ]
+    if not left:
+        return found, ()
+    said = Message("ignored, as you asked, so the answer is for the job without it: {}", joined(", ", left))
+    return {name: value for name, value in found.items() if name not in left}, (said,)
+
+
 def matters(tool: Tool, before: Mapping[str, Any], name: str, after: Mapping[str, Any]) -> bool:
     """Return whether a key that is otherwise ignored has changed how other keys were read.
 
@@ -134,7 +169,8 @@ def _unknown(tool: Tool, name: str) -> list[Problem]:
     near = nearest_key(tool.vocabulary, name, closely=not tool.closed)
     if not tool.vocabulary or not (tool.closed or near):
         return []
-    return [Problem(name, Message("no known release of {} has this key", tool.title), near)]
+    said = Message("no known release of {} has this key; leave it out, or pass --ignore {}", tool.title, plain(name))
+    return [Problem(name, said, near)]
 
 
 def _allowed(tool: Tool, name: str) -> list[Any]:

@@ -14,11 +14,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from memcore.errors import MemcoreError
 from memcore.messages import Message, joined
-from memcore.networks.catalog import catalog
+from memcore.networks.catalog import catalog, find_model
 from memcore.networks.unknown import ALIASES
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|layer|h|blocks|block)\.(\d+)\.")
+_EXPERT = re.compile(r"\.experts\.(\d+)\.")
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+"""What families call the number of a layer's routed experts."""
 _ASIDE = re.compile(r"visual|vision|audio|encoder|mtp")
 """Parts of names of tensors that are not of the language model's own layers."""
 _BITS: Mapping[str, int] = {
@@ -42,6 +46,8 @@ class Checkpoint(NamedTuple):
     """Numbers of all of them, where the file says it or their dtypes do."""
     dtypes: Mapping[str, int]
     """Bytes by dtype, of a header."""
+    experts: int = 0
+    """Routed experts of a layer, where each has tensors of its own."""
 
 
 def checkpoint_of(found: Mapping[str, Any]) -> Checkpoint | None:
@@ -50,9 +56,8 @@ def checkpoint_of(found: Mapping[str, Any]) -> Checkpoint | None:
     if isinstance(names, Mapping):
         said = found.get("metadata")
         held = said if isinstance(said, Mapping) else {}
-        return Checkpoint(
-            len(names), _layers(names), _count(held.get("total_size")), _count(held.get("total_parameters")), {}
-        )
+        size, parameters = (_count(held.get(name)) for name in ("total_size", "total_parameters"))
+        return Checkpoint(len(names), _layers(names), size, parameters, {}, _numbers(_EXPERT, names))
     listed = {name: each for name, each in found.items() if name != "__metadata__"}
     if not listed or not all(isinstance(each, Mapping) and {"dtype", "shape"} <= set(each) for each in listed.values()):
         return None
@@ -63,7 +68,7 @@ def checkpoint_of(found: Mapping[str, Any]) -> Checkpoint | None:
         return Checkpoint(len(listed), _layers(listed), None, None, {})
     sizes = {dtype: count * _BITS[dtype] // 8 for dtype, count in elements.items()}
     whole = sum(elements.values()) if all(dtype in _PLAIN for dtype in elements) else None
-    return Checkpoint(len(listed), _layers(listed), sum(sizes.values()), whole, sizes)
+    return Checkpoint(len(listed), _layers(listed), sum(sizes.values()), whole, sizes, _numbers(_EXPERT, listed))
 
 
 def whose(found: Checkpoint) -> tuple[str, int] | None:
@@ -77,6 +82,36 @@ def whose(found: Checkpoint) -> tuple[str, int] | None:
                 best = off, hub_id
     size = found.bytes or 2 * (found.parameters or 0)
     return (best[1], best[0]) if best is not None and size and best[0] <= size * _CLOSE else None
+
+
+def pruned(found: Checkpoint) -> tuple[Mapping[str, Any], Message] | None:
+    """The config of a catalog's model of which a checkpoint has only some experts of each layer, and what is left.
+
+    It is as many experts as the names have, in as many layers, and then as many parameters, with towers or without.
+    """
+    for hub_id, entry in catalog().items() if found.experts else ():
+        config = entry["config"]
+        text = config.get("text_config") if isinstance(config.get("text_config"), Mapping) else None
+        inner = config if text is None else text
+        key = next((name for name in _EXPERTS if isinstance(inner.get(name), int)), None)
+        if key is None or inner[key] <= found.experts or found.layers != _depth(config):
+            continue
+        fewer = {**inner, key: found.experts}
+        for kept in (fewer, {**config, "text_config": fewer}) if text is not None else (fewer,):
+            if _fits(found, kept):
+                said = Message("as many as {} has with {} of its {} experts, which is assumed", hub_id, found.experts,
+                               inner[key])  # fmt: skip
+                return kept, said
+    return None
+
+
+def _fits(found: Checkpoint, config: Mapping[str, Any]) -> bool:
+    try:
+        parameters = find_model(config).parameters
+    except MemcoreError:
+        return False
+    size = found.bytes or 2 * (found.parameters or 0)
+    return any(off <= size * _CLOSE for off in _differences(found, parameters))
 
 
 def _differences(found: Checkpoint, parameters: int) -> Iterator[int]:
@@ -96,7 +131,12 @@ def described(found: Checkpoint) -> Message:
 
 
 def _layers(names: Mapping[str, Any]) -> int:
-    found = (_LAYER.search(str(name)) for name in names if not _ASIDE.search(str(name)))
+    return _numbers(_LAYER, names)
+
+
+def _numbers(pattern: re.Pattern[str], names: Mapping[str, Any]) -> int:
+    """How many numbers names of the language model's tensors have in a place."""
+    found = (pattern.search(str(name)) for name in names if not _ASIDE.search(str(name)))
     return 1 + max((int(each[1][:6]) for each in found if each), default=-1)
 
 

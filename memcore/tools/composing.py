@@ -29,7 +29,7 @@ _HARMLESS = frozenset({"callbacks", "logger", "loggers", "paths", "hydra", "extr
 """Groups of Lightning's and Hydra's own, of which memory knows nothing."""
 _GLOBAL = re.compile(r"^#\s*@package\s+_global_\s*$", re.MULTILINE)
 _NAMES = re.compile(
-    r"(?<![\w.-])-{0,2}config(?:[-_](?:name|file))?(?:=|\s+)[\"']?([\w./-]+)"
+    r"(?<![\w./-])-{0,2}config(?:[-_](?:name|file))?(?:=|\s+)[\"']?(?!-)([\w./-]+)"
     r"|\b(?:llamafactory[.-]cli train|(?:axolotl|axolotl\.cli\.)(?: ?train)|\w+\.py)\s+([\w./-]+\.ya?ml)(?!\S)"
     r"|\bCONFIG_FILE=[\"']?(?:\$\{CONFIG_FILE:?-)?[\"']?([\w./-]+\.toml)|--job[.]config_file[= ]([\w./-]+\.toml)"
     r"|\bautomodel\b[^\n]{0,120}?\s-c\s+([\w./-]+\.ya?ml)"
@@ -214,7 +214,8 @@ def _commanded(texts: Sequence[tuple[str, str]], contents: Sequence[Mapping[str,
             continue
         syntax, keys = of_command(found)
         whole = flat(composition.whole(base))
-        composition.check(base)
+        if composition.members != [base]:  # none of its defaults is here: they are the tool's own
+            composition.check(base)
         if syntax != "yaml" and _IN_A_FILE.search(spoken):
             keys = _of_file(found, texts[base])
         elif syntax != "yaml":

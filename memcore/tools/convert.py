@@ -26,16 +26,17 @@ from memcore.formats.readers import SeveralJobs, of_command, read_command, read_
 from memcore.formats.readers import flat as flattened
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.tool import Key, Tool
-from memcore.formats.writing import argument, as_command, as_json, as_toml, as_yaml, nested
+from memcore.formats.writing import argument, as_command, as_json, as_overrides, as_toml, as_yaml, nested
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, find_model, full_name
 from memcore.records import dataclass
-from memcore.tools.accounts import Accounts, accounted, matters, silenced
+from memcore.tools.accounts import Accounts, accounted, matters, silenced, without_ignored
 from memcore.tools.allocator import PATHS, allocator, written
 from memcore.tools.derived import data_ranks, derived, gpus_of, unread
 from memcore.tools.fine_tuning import TRAINER
 from memcore.tools.launchers import RUN, ElsewhereError, started, surroundings
 from memcore.tools.scripts import of_instantiated, of_script
+from memcore.tools.switches import switched
 from memcore.tools.table import TOOLS, runs, tool_of
 from memcore.tools.tool_config import ToolConfig, keys_of, tool_config
 from memcore.tools.vocabulary import is_flag, unabbreviated
@@ -199,7 +200,8 @@ def _tool_and_keys(flags: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
 
 def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: Sequence[str] = ()) -> Imported:
     """What a tool's keys say of a job, behind what was `said` of the text."""
-    notes, keys = tuple(said), found
+    found, ignored = without_ignored(found)
+    notes, keys = (*said, *ignored), found
     if gpus and any(key.name == GPUS for key in tool.keys):
         found = {**found, GPUS: gpus} if isinstance(found.get(GPUS), str) else {GPUS: gpus, **found}
     named = {key.name for key in tool.keys}
@@ -246,7 +248,11 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
 
 
 def _switched(tool: Tool, found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Flags that only switch something on, without the variables behind them, which add others or are empty."""
+    """Flags that only switch something on, without the variables behind them, which add others or are empty.
+
+    Other words for true and false become these.
+    """
+    found = {name: switched(tool.switches, name, value) for name, value in found.items()}
     switches = {name for each in tool.meanings for name, value in each.keys.items() if value is True}
     return (
         {
@@ -335,7 +341,7 @@ def _launched(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[str, 
 
 
 _FLAGS_AT_LEAST = 2
-_NESTED = {"json", "yaml", "toml"}
+_NESTED = {"json", "yaml", "toml", "overrides"}
 """Syntaxes in which the same keys may stand."""
 
 
@@ -537,7 +543,7 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
     given = [path for path in SETTINGS if path in lost and config.get(path) is not None]
     assumed = [path for path in SETTINGS if path in lost and path not in given]
     reasons = tuple(Message("{}: {}", path, lost[path]) for path in (*given, *assumed))
-    command = "" if tool.syntax == "argv" else told.command
+    command = "" if tool.syntax in ("argv", "overrides") else told.command
     return Exported(tool, text, (*given, *assumed), reasons, command)
 
 
@@ -550,6 +556,8 @@ def _named(to: str) -> Tool:
 
 def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
     engine = config[EngineSettings.type] or "none"
+    if tool.knows is not None and engine in tool.engines and not tool.knows(config):
+        return ConfigError.at("model", "found {!r:.80}; {} has no recipe for it", config.model, tool.title)
     lacking = next((path for path, value in tool.needs.items() if config.get(path) != value), None)
     absent = next((path for path in tool.requires if config.get(path) is None), None)
     if absent is not None and engine in tool.engines:
@@ -575,6 +583,9 @@ def _written(tool: Tool, told: ToolConfig) -> tuple[str, Imported]:
     if tool.syntax == "argv":
         text = as_command(told.command, plain)
         return text, of_keys(tool, read_command(text))
+    if tool.syntax == "overrides":
+        text = as_overrides(told.command, plain)
+        return text, of_keys(tool, of_command(read_command(text))[1])
     if tool.syntax == "modelfile":
         text = as_modelfile({name: value for name, value in told.keys.items() if name == "*" or name in plain})
         return text, of_keys(tool, of_modelfile(text) or {})
@@ -596,7 +607,7 @@ def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
     }
     for path in SETTINGS:
         value = config.get(path)
-        if value is None or (path == "model" and _same_model(value, read.config.get("model"))):
+        if value is None or (path == "model" and _is_same_model(tool, config, read.config.get("model"))):
             continue
         if path == "model":
             lost[path] = Message("{} has no key for this model; set it in your launch script", tool.title)
@@ -672,6 +683,8 @@ def _follows(tool: Tool, config: Config, back: Config, path: str) -> bool:
     if path in tool.implied:
         others = tool.implied[path].get(config.get(path))
         return others is not None and all(back.get(other) == value for other, value in others.items())
+    if path in tool.called:
+        return bool(config.get(path) == tool.called[path])
     if path == Hardware.num_gpus:
         return bool(gpus_of(back) == config.get(path))
     if path == EngineSettings.type:
@@ -681,9 +694,14 @@ def _follows(tool: Tool, config: Config, back: Config, path: str) -> bool:
     return False
 
 
+def _is_same_model(tool: Tool, config: Config, back: object) -> bool:
+    described = tool.described(config) if tool.described is not None else None
+    return _same_model(config.model, back) or (described is not None and _same_model(described, back))
+
+
 def _same_model(model: object, back: object) -> bool:
     if isinstance(model, str):
         return isinstance(back, str) and full_name(back) == full_name(model)
     if not isinstance(model, Mapping) or not isinstance(back, Mapping):
         return False
-    return all(back.get(name) == value for name, value in model.items() if value not in (None, False))
+    return all((back.get(name) or None) == (value or None) for name, value in model.items())

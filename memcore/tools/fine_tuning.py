@@ -36,6 +36,7 @@ from memcore.tools.methods import (
     COMPLETION,
     FACTORY_KEYS,
     METHOD,
+    PREPARED,
     REFERENCE,
     REWARDS,
     SHARE,
@@ -46,6 +47,7 @@ from memcore.tools.methods import (
 from memcore.tools.own_keys import WIDTH
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
 from memcore.tools.sharding import accelerated
+from memcore.tools.switches import SWITCHES
 from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE
 
 
@@ -105,6 +107,9 @@ _PRECISIONS = (
     Meaning(sets={Training.precision: "fp16-mixed"}, keys={"fp16": True}),
 )
 _KERNELS = (
+    Meaning(
+        sets={Training.attention: "flash", Training.flash_version: 3}, keys={"attn_implementation": "flash_attention_3"}
+    ),
     Meaning(sets={Training.attention: "flash"}, keys={"attn_implementation": "flash_attention_2"}),
     Meaning(sets={Training.attention: "sdpa"}, keys={"attn_implementation": "sdpa"}),
     Meaning(sets={Training.attention: "math"}, keys={"attn_implementation": "eager"}),
@@ -156,6 +161,7 @@ ACCELERATE = Tool(
         *_ACCELERATED.keys,
         Key(path=Parallelism.tensor_parallel_size, name="parallelism_config.parallelism_config_tp_size"),
         Key(path=Parallelism.context_parallel_size, name="parallelism_config.parallelism_config_cp_size"),
+        Key(path=Parallelism.ulysses_parallel_size, name="parallelism_config.parallelism_config_sp_size"),
         Key(path=Parallelism.data_parallel_shard_size, name="parallelism_config.parallelism_config_dp_shard_size"),
     ),
     normalized=accelerated,
@@ -176,7 +182,7 @@ ACCELERATE = Tool(
         EngineSettings.version: 1,
         Training.precision: None,
     },
-    only_with={Training.gradient_accumulation_steps: _ACCUMULATING},
+    only_with=dict.fromkeys((Training.gradient_accumulation_steps, Parallelism.ulysses_parallel_size), _ACCUMULATING),
     wants=_accumulates,
     ignored=("compute_environment", "debug", "downcast_bf16", "machine_rank", "main_training_function",
              "rdzv_backend", "same_network", "tpu_*", "use_cpu", "enable_cpu_affinity", "main_process_port",
@@ -185,7 +191,7 @@ ACCELERATE = Tool(
              "deepspeed_config.deepspeed_multinode_launcher", "deepspeed_config.deepspeed_config_file",
              "fsdp_config.fsdp_state_dict_type", "fsdp_config.fsdp_cpu_ram_efficient_loading",
              "fsdp_config.fsdp_sync_module_states"),
-    settles=("fsdp_*", "mixed_precision"),
+    settles=("fsdp_*", "mixed_precision", "parallelism_config.parallelism_config_dp_shard_size"),
     vocabulary=("accelerate",),
     source="accelerate, commands/config/config_args.py",
 )  # fmt: skip
@@ -206,6 +212,7 @@ TRAINER = Tool(
         Key(path=Training.compile, name="torch_compile"),
         Key(path=EngineSettings.torch_empty_cache_steps, name="torch_empty_cache_steps"),
         Key(path=Training.trainable, name=TRAINABLE),
+        Key(path="engine.prepare_model_for_kbit_training", name=PREPARED),
         Key(path=Training.packed_sequences, name="padding_free"),
         Key(path=Training.method.teacher, name=TEACHER),
         *LOOP,
@@ -280,12 +287,14 @@ TRAINER = Tool(
     ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type", "data_path", "image_folder", "version",
              "image_aspect_ratio", "lazy_preprocess", "group_by_modality_length", "mm_use_im_*", "mm_projector_lr",
              "mm_vision_select_*", "bnb_4bit_compute_dtype"),
+    switches=SWITCHES,
     settles=(*TRL_KEYS, *SCRIPT_KEYS, "fsdp*", "deepspeed*", "use_peft_lora", "lora_enable", "use_*bit_quantization",
-             "use_nested_quant", "use_4bit", "use_qlora", "use_lora", "lora_rank", "rank", "max_seq_len", "bits",
-             "load_in_bits", "target_modules",
+             "use_nested_quant", "use_4bit", "use_qlora", "quant_bit", "use_lora", "lora_rank", "rank",
+             "max_seq_len", "bits", "load_in_bits", "target_modules",
              "use_flash_attn", "use_unsloth", "config_file", "model_max_length", "q_lora",
              "dataset_kwargs.skip_prepare_dataset",
-             "gradient_checkpointing_use_reentrant", "use_reentrant", "liger_kernel_config.*"),
+             "gradient_checkpointing_use_reentrant", "use_reentrant", "liger_kernel_config.*", "use_liger",
+             "optim_args"),
     vocabulary=("transformers", "trl"),
     source="transformers, training_args.py; trl, trainer/sft_config.py",
 )  # fmt: skip
@@ -351,6 +360,7 @@ LLAMA_FACTORY = Tool(
         Meaning(sets={Training.quantization: "int8"}, keys={"quantization_bit": 8}),
         Meaning(sets={Training.gradient_clipping: False}, keys={"max_grad_norm": 0}),
         Meaning(sets={Training.optimizer.name: "muon"}, keys={"use_muon": True}),
+        Meaning(sets={Training.optimizer.name: "adam-mini"}, keys={"use_adam_mini": True}),
         Meaning(sets={Training.attention: "flash"}, keys={"flash_attn": "fa2"}),
         Meaning(sets={Training.attention: "flash"}, keys={"flash_attn": True}),
         Meaning(sets={Training.attention: "sdpa"}, keys={"flash_attn": "sdpa"}),
@@ -369,12 +379,13 @@ LLAMA_FACTORY = Tool(
     },
     unsaid=UNSAID,
     ignored=(*TRAINED, *LOOPS.ignored, "stage", "finetuning_type", "lora_alpha", "template", "preprocessing_*",
-             "max_samples", "plot_loss", "quantization_method", "trust_remote_code", "ddp_timeout", "flash_attn",
+             "max_samples", "plot_loss", "trust_remote_code", "ddp_timeout", "flash_attn",
              "resume_from_checkpoint", "include_num_input_tokens_seen", "packing", "val_size",
              "gradient_checkpointing"),  # disable_gradient_checkpointing decides (model/model_utils/checkpointing.py)
+    switches=SWITCHES,
     settles=(*FACTORY_KEYS, *FREEZES["llama-factory"].keys, "oft_rank", "max_source_length", "max_target_length",
              "fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type",
-             "use_unsloth_gc", "use_galore", "galore_*"),
+             "use_unsloth_gc", "use_galore", "galore_*", "quantization_method", "optim_args"),
     vocabulary=("llama-factory", "transformers"),
     closed=True,
     source="LLaMA-Factory, hparams/",
@@ -407,7 +418,7 @@ AXOLOTL = Tool(
         Key(path=Training.adapter.target_modules, name="lora_target_modules", but="all-linear"),
         Key(path=Training.adapter.target_parameters, name="lora_target_parameters"),
         Key(path=Parallelism.tensor_parallel_size, name="tensor_parallel_size"),
-        Key(path=Parallelism.context_parallel_size, name="context_parallel_size"),
+        Key(path=Parallelism.context_parallel_size, name="context_parallel_size", also=("sequence_parallel_degree",)),
         Key(path=Parallelism.expert_parallel_size, name="expert_parallel_size"),
         Key(path=Parallelism.data_parallel_shard_size, name="dp_shard_size"),
         Key(path=Training.adapter.modules_to_save, name="lora_modules_to_save"),
@@ -474,12 +485,12 @@ AXOLOTL = Tool(
              "weight_decay", "special_tokens*", "lora_model_dir", "lora_alpha", "train_on_inputs", "group_by_length",
              "tf32", "early_stopping_patience", "resume_from_checkpoint", "local_rank", "strict", "chat_template",
              "pad_to_sequence_len", "tokenizer_type", "model_type", "hub_model_id", "eval_*", "save_*",
-             "loss_watchdog_*"),
+             "loss_watchdog_*", "use_swanlab", "swanlab_*", "use_otel_metrics", "otel_metrics_*"),
     settles=(*AXOLOTL_KEYS, *FREEZES["axolotl"].keys,
              "fsdp*", "deepspeed*", "bf16", "bfloat16", "fp16", "float16", "float32", "rl", "plugins",
              "liger_rope", "liger_rms_norm", "liger_glu_activation", "liger_swiglu", "liger_fused_linear_cross_entropy",
              "cut_cross_entropy", "gradient_checkpointing", "activation_offloading", "load_in_4bit",
-             "*_attention", "unfrozen_parameters"),
+             "*_attention", "unfrozen_parameters", "optim_args*"),
     vocabulary=("axolotl",),
     source="axolotl, utils/schemas/config.py",
 )  # fmt: skip

@@ -6,12 +6,11 @@ Each reads its own keys to plain ones that begin with `*`, or to those of its ta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, VERSION, Normalized
-from memcore.formats.shell import OUTSIDE
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
@@ -21,6 +20,7 @@ from memcore.tools.methods import (
     AXOLOTL_KEYS,
     FACTORY_KEYS,
     METHOD,
+    PREPARED,
     SWIFT_KEYS,
     TRL_KEYS,
     of_axolotl_method,
@@ -28,17 +28,25 @@ from memcore.tools.methods import (
     of_swift_method,
     of_trl_method,
 )
-from memcore.tools.own_keys import of_axolotl_ranks, of_firefly, of_llava, of_two_lengths, with_galore
+from memcore.tools.own_keys import (
+    of_axolotl_ranks,
+    of_bitsandbytes,
+    of_firefly,
+    of_llava,
+    of_two_lengths,
+    with_galore,
+    with_width,
+)
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
 from memcore.tools.sharding import SEVERAL, of_trl, sharded
 from memcore.tools.swift_releases import of_two
+from memcore.tools.targets import targets
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
 OFFLOADED, LOSS, LIGER = "*offloaded", "*loss", "*liger_kernels"
 _SHARDED = ("fsdp", "deepspeed")
 _FALSE = (False, "false", "False", "no", None)
-_LINEAR = ("all-linear", "all")
 
 
 def _frozen(tool: str) -> Mapping[str, bool]:
@@ -63,43 +71,6 @@ _SWIFT, _TRL = DEFAULTS["ms-swift"], {key.partition(".")[2]: value for key, valu
 _OF_ADAPTER = ("lora_r", "lora_dropout")
 
 
-def targets(found: object) -> object:
-    r"""Names of the layers that an adapter is at: from a list, a text with commas, paths, or a regular expression.
-
-    A pattern such as `model.layers.[\d]+.(mlp|self_attn).(up|down)_proj` names layers by the ends of their paths.
-
-    >>> targets("model.layers.[\\d]+.(mlp|self_attn).(up|q)_proj")
-    ['up_proj', 'q_proj']
-    >>> targets(["self_attn.q_proj", "v_proj"])
-    ['q_proj', 'v_proj']
-    """
-    if isinstance(found, str) and OUTSIDE.fullmatch(found):
-        return found
-    if isinstance(found, str):
-        if found in _LINEAR:
-            return "all-linear"
-        pattern = re.search(r"[(|\[*\\^$]", found) is not None
-        listed: Sequence[object] = (
-            _ends(found) if pattern else [each.strip().rpartition(".")[2] for each in found.split(",")]
-        )
-    elif isinstance(found, list):
-        parts = [part.strip() if isinstance(part, str) else part for each in found for part in _apart(each)]
-        listed = [
-            end for each in parts for end in ([each] if each in _LINEAR or not isinstance(each, str) else _ends(each))
-        ]
-    else:
-        return found
-    if any(each in _LINEAR for each in listed):
-        return "all-linear"
-    return list(dict.fromkeys(each for each in listed if each != ""))
-
-
-def _apart(found: object) -> Sequence[object]:
-    """An item of a list, which on a command line may end with a comma or hold several names."""
-    plain = isinstance(found, str) and re.fullmatch(r"[\w.\s,-]+", found)
-    return [each for each in found.split(",") if each.strip()] if isinstance(found, str) and plain else [found]
-
-
 def linear_alone(model: object) -> list[str]:
     """The linear layers of a model with routed experts, whose stacked matrices are none; empty for other models.
 
@@ -117,70 +88,11 @@ def linear_alone(model: object) -> list[str]:
     return [each for each in linear_names(network) if each != head]
 
 
-_CHOICE = re.compile(r"\(\??:?([^()]*)\)")
-
-
-_SOME_LAYERS = re.compile(r"(?:layers|blocks|\bh)\\?\.(?:\(\??:?)?\[?\d(?!-9\])")
-"""A number, or a choice of numbers, where the number of a layer stands; `[0-9]+` is all of them."""
-
-
-def _ends(pattern: str) -> list[str]:
-    """The last names of the paths that a pattern matches.
-
-    Raises UnsupportedError for a pattern whose end is not a choice of names, or that is of some layers alone.
-    """
-    found: list[str] = []
-    if _SOME_LAYERS.search(pattern):
-        raise UnsupportedError.of_value(
-            "target_modules", pattern, "adapters on only some layers are not supported yet; name modules"
-        )
-    for each in _split(pattern.strip()):
-        inner = each[1:-1] if each.startswith("(") and each.endswith(")") and _split(each[1:-1])[1:] else None
-        if inner is not None and "." in inner:
-            found += _ends(inner)
-            continue
-        names = [""]
-        for piece in re.findall(r"\([^()]*\)|\w+", _last(each)):
-            choices = _CHOICE.sub(r"\1", piece).split("|") if piece.startswith("(") else [piece]
-            names = [before + choice for before in names for choice in choices]
-        if not all(re.fullmatch(r"\w+", name) for name in names):
-            raise UnsupportedError.of_value(
-                "target_modules", pattern, "this pattern is not supported; name the layers in a list"
-            )
-        found += names
-    return found
-
-
-def _last(pattern: str) -> str:
-    """The end of a pattern that is letters and choices in brackets."""
-    end = len(pattern.rstrip("$"))
-    at = end
-    while at > 0:
-        if pattern[at - 1] == ")" and "(" in pattern[:at]:
-            at = pattern.rindex("(", 0, at)
-        elif pattern[at - 1].isalnum() or pattern[at - 1] == "_":
-            at -= 1
-        else:
-            break
-    return pattern[at:end]
-
-
-def _split(pattern: str) -> list[str]:
-    """Alternatives of a pattern that are not in brackets."""
-    parts, depth, start = [], 0, 0
-    for at, sign in enumerate(pattern):
-        depth += (sign in "([") - (sign in ")]")
-        if sign == "|" and depth == 0:
-            parts.append(pattern[start:at])
-            start = at + 1
-    return [*parts, pattern[start:]]
-
-
 def _attention(normalized: dict[str, Any], key: str) -> None:
     """The kernel of attention by the name that transformers has for it; packages of FlashAttention keep the same."""
     said = str(normalized.get(key, ""))
     if re.search(r"flash[_-]?attn|flash[_-]attention", said):
-        normalized[key] = "flash_attention_2"
+        normalized[key] = f"flash_attention_{3 if re.search(r'(attn|attention)[_-]?3', said) else 2}"
 
 
 def _bf16(found: Mapping[str, Any]) -> bool:
@@ -220,6 +132,7 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
             normalized.setdefault("attn_implementation", kernel)
     _attention(normalized, "attn_implementation")
     _axolotl_plugins(normalized)
+    with_width(normalized, "optimizer")
     if normalized.get("unfrozen_parameters"):
         normalized[TRAINABLE] = _parts(normalized.pop("unfrozen_parameters"))
     elif found.get("adapter") is None:
@@ -337,6 +250,8 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
         rank = normalized.pop("oft_rank", 0)
         normalized = {"oft_target": "all", **normalized, **({"lora_rank": rank} if rank else {})}
     with_galore(normalized)
+    with_width(normalized)
+    of_bitsandbytes(normalized)
     normalized[PRECISION] = _factory_precision(normalized, kind)
     _trainer_liger(normalized, "enable_liger_kernel", fuses=not method)
     if not is_set(found.get("disable_gradient_checkpointing")):
@@ -547,14 +462,16 @@ _ALIASES: Mapping[str, str] = {
     "base_model_name_or_path": "model_name_or_path", "grad_checkpoint": "gradient_checkpointing",
     "gradient_checkpointing_use_reentrant": "gradient_checkpointing_kwargs.use_reentrant",
     "use_reentrant": "gradient_checkpointing_kwargs.use_reentrant", "load_in_bits": "bits",
+    "use_liger": "use_liger_kernel",
     "double_quant": "use_bnb_nested_quant", **dict.fromkeys(("target_modules", "lora_modules"), "lora_target_modules"),
     "quant_type": "bnb_4bit_quant_type", "source_max_len": "max_source_length", "target_max_len": "max_target_length",
 }  # fmt: skip
 """Names in widespread scripts (peft, examples/sft/train.py; LLaVA, train/train.py; open-instruct; qlora)."""
 
 
-_NOT_OF_TRL = ("block_size", "do_train", "max_source_length", "preprocessing_num_workers", "max_train_samples")
-"""Keys of transformers' own example scripts, which TRL's have not."""
+_NOT_OF_TRL = ("block_size", "do_train", "max_source_length", "preprocessing_num_workers", "max_train_samples",
+               "dataset_mixer_list", "use_slow_tokenizer", "checkpointing_steps", "reduce_loss")  # fmt: skip
+"""Keys of transformers' own example scripts and of open-instruct's, which TRL's have not."""
 _PRECISIONS = ("bf16", "fp16", "dtype", "torch_dtype", "load_in_4bit", "load_in_8bit")
 
 
@@ -568,8 +485,11 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     frozen = [is_set(renamed.pop(name, False)) for name in ("q_lora", "qlora")]
     if any(frozen):
         renamed["load_in_4bit"] = True
+    if "quant_bit" in renamed:  # LMFlow, args.py
+        renamed.setdefault("use_bnb_nested_quant", True)
+    bits = renamed.pop("quant_bit", 4)
     if is_set(renamed.pop("use_qlora", False)):
-        renamed |= {"use_peft": True, "load_in_4bit": True}
+        renamed |= {"use_peft": True, "load_in_8bit" if bits == _EIGHT else "load_in_4bit": True}
     if renamed.get("bits") in (4, 8):
         renamed |= {f"load_in_{renamed.pop('bits')}bit": True}
     flash = [is_set(renamed.pop(name, False)) for name in _FLASH]
@@ -580,6 +500,7 @@ def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
+_EIGHT = 8
 _FLASH = ("use_flash_attn", "use_flash_attention_2", "use_flash_attention", "flash_attn")
 """What scripts of their own call a switch of FlashAttention."""
 _RANK = "rank"
@@ -646,6 +567,13 @@ def _trainer_liger(normalized: dict[str, Any], name: str = "use_liger_kernel", *
     _with_liger(normalized, (each for each in known - {fused} if said.get(each, True) not in _FALSE))
 
 
+def _prepared(normalized: dict[str, Any]) -> None:
+    """Leave out that PEFT casts to fp32 where nothing is quantized; ZeRO has one dtype for all."""
+    frozen = any(is_set(normalized.get(name)) for name in ("load_in_4bit", "load_in_8bit"))
+    if not frozen or normalized.get(ENGINE) == "deepspeed":
+        normalized.pop(PREPARED, None)
+
+
 def of_trainer(found: Mapping[str, Any]) -> Normalized:
     """Files and commands of scripts that drive transformers' Trainer: TRL's, and people's own.
 
@@ -657,6 +585,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
     normalized, notes = dict(normalized), (*first, *notes, *learnt)
+    _prepared(normalized)
     if _always_adapts(found):
         normalized = {name: value for name, value in normalized.items() if name not in _OF_ADAPTED}
         given = "lora_rank" if "lora_rank" in found else "lora_r"
@@ -668,6 +597,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
         notes = (*notes, *of_two_lengths(normalized))
     notes = (*notes, *on_towers(normalized))
     _trainer_liger(normalized, fuses=not method)
+    with_width(normalized)
     with_unsloth(normalized)
     if not any(is_set(normalized.get(name)) for name in _SWITCHES):
         normalized |= trained_by_script(normalized, normalized.get("model_name_or_path"))

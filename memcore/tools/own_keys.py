@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,6 +58,39 @@ def with_galore(normalized: dict[str, Any]) -> None:
         normalized[IN_BACKWARD] = True
 
 
+_GALORE, _USUAL_WIDTH = "galore", 128
+
+
+def with_width(normalized: dict[str, Any], key: str = "optim") -> None:
+    """The rank of GaLore's projection, from the arguments of an optimizer; other optimizers have none.
+
+    Sources: transformers, trainer.py (`get_optimizer_cls_and_kwargs`: `optim_args`, rank 128 where nothing is said);
+    axolotl, core/builders/base.py (a mapping as well as a text).
+
+    >>> said = {"optim": "galore_adamw", "optim_args": "rank=64, scale=0.25"}
+    >>> with_width(said)
+    >>> said
+    {'optim': 'galore_adamw', '*optimizer_rank': 64}
+    """
+    said = normalized.pop("optim_args", None)
+    inner = {name: normalized.pop(name) for name in [*normalized] if name.startswith("optim_args.")}
+    if not str(normalized.get(key, "")).startswith(_GALORE) or WIDTH in normalized:
+        return
+    pairs = [each.partition("=")[::2] for each in str(said or "").replace(" ", "").split(",")]
+    given = {**dict(pairs), **{name.partition(".")[2]: value for name, value in inner.items()}}
+    rank = str(given.get("rank", _USUAL_WIDTH))
+    if not rank.isdecimal():
+        raise UnsupportedError.of_value("optim_args", said, "rank needs a whole number")
+    normalized[WIDTH] = int(rank)
+
+
+def of_bitsandbytes(normalized: dict[str, Any]) -> None:
+    """Refuse bits of frozen weights that are not bitsandbytes' (LLaMA-Factory, hparams/model_args.py)."""
+    method = normalized.pop("quantization_method", "bnb")
+    if normalized.get("quantization_bit") is not None and method not in ("bnb", "bitsandbytes", None):
+        raise UnsupportedError.of_value("quantization_method", method, "supported: bnb")
+
+
 _LENGTHS = ("max_source_length", "max_target_length")
 
 
@@ -86,8 +120,11 @@ def of_two_lengths(
 def of_llava(found: Mapping[str, Any]) -> Mapping[str, Any]:
     """LLaVA's arguments, whose script adapts all linear layers of the language model, with rank 64 where none is said.
 
-    Source: LLaVA, llava/train/train.py (`find_all_linear_names`; `TrainingArguments`).
+    Sources: LLaVA, llava/train/train.py (`find_all_linear_names`; `TrainingArguments`), train_mem.py; FastChat,
+    fastchat/train/train_mem.py (both with FlashAttention).
     """
+    if re.search(r"\btrain_mem\.py\b", str(found.get("", ""))):
+        found = {"use_flash_attn": True, **found}
     if not is_set(found.get("lora_enable")):
         return found
     return {"lora_r": 64, "lora_target_modules": "all-linear", **found}

@@ -12,7 +12,7 @@ from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model
 from memcore.networks.usual_targets import targets_of_peft
-from memcore.tools.loops import targets
+from memcore.tools.targets import targets
 
 _TYPES: Mapping[str, str] = {
     "lora": "LORA", "adalora": "ADALORA", "vera": "VERA", "loha": "LOHA", "lokr": "LOKR", "oft": "OFT", "boft": "BOFT",

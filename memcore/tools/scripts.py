@@ -22,7 +22,7 @@ from memcore.formats.writing import nested
 from memcore.limits import NESTING
 from memcore.messages import Message, joined
 from memcore.networks.named import DYNAMIC
-from memcore.tools.methods import METHOD
+from memcore.tools.methods import METHOD, PREPARED
 
 _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "UnslothTrainingArguments")
 _METHODS = ("PPO", "RLOO", "BCO", "XPO", "OnlineDPO", "Nash")
@@ -302,7 +302,22 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     enabled = any(each.name == "gradient_checkpointing_enable" for each in found)
     if enabled or (prepared is not None and prepared.arguments.get("use_gradient_checkpointing", True)):
         keys["gradient_checkpointing"] = True
+    if keys and not fast and (prepared is not None or _prepares(found)):
+        keys[PREPARED] = True
     return keys
+
+
+def _prepares(found: Sequence[Call]) -> bool:
+    """Whether TRL casts what is not quantized to fp32, and leaves it there.
+
+    It did until release 0.23, whose bf16 casts most of it back (`peft_module_casting_to_bf16`); `max_seq_length` and
+    `tokenizer` were arguments of its trainer then. Source: trl 0.9.6, trainer/sft_trainer.py.
+    """
+    former = any(
+        each.name == "SFTTrainer" and {"max_seq_length", "dataset_text_field", "packing"} & set(each.arguments)
+        for each in found
+    )
+    return former and not any(each.arguments.get("bf16") for each in found)
 
 
 def _targets(call: Call) -> Mapping[str, Any]:

@@ -109,14 +109,35 @@ def _accelerated_zero(found: Mapping[str, Any]) -> Normalized:
 
     Source: accelerate, utils/dataclasses.py, DeepSpeedPlugin (`zero_stage`, `hf_ds_config`).
     """
+    found, said = _accelerated_ranks(found)
     name = found.get("deepspeed_config.deepspeed_config_file")
     if isinstance(name, str):
         plain, notes = _zero(name)
-        return {**found, **plain}, tuple(notes)
-    plain = {"deepspeed_config.zero_stage": 2, **found}
-    if plain["deepspeed_config.zero_stage"] != _WEIGHTS:
-        plain.pop("deepspeed_config.offload_param_device", None)  # deepspeed, runtime/zero/config.py: of stage 3 alone
-    return plain, ()
+        return _whole({**found, **plain}), (*said, *notes)
+    return _whole({"deepspeed_config.zero_stage": 2, **found}), said
+
+
+def _whole(plain: dict[str, Any]) -> dict[str, Any]:
+    """Leave out that weights are in host memory where they are not sharded (deepspeed, runtime/zero/config.py)."""
+    if plain.get("*stage", plain.get("deepspeed_config.zero_stage")) == _WEIGHTS:
+        return plain
+    return {name: value for name, value in plain.items() if name != "deepspeed_config.offload_param_device"}
+
+
+_RANKS = "parallelism_config.parallelism_config_"
+
+
+def _accelerated_ranks(found: Mapping[str, Any]) -> Normalized:
+    """The groups of ranks beside ZeRO, which shards over all that have the same layers.
+
+    Source: accelerate, parallelism_config.py (`sp_backend` "deepspeed": Ulysses; `dp_shard_size` only sizes its mesh).
+    """
+    if f"{_RANKS}dp_shard_size" not in found:
+        return found, ()
+    kept = {name: value for name, value in found.items() if name != f"{_RANKS}dp_shard_size"}
+    if found[f"{_RANKS}dp_shard_size"] in (1, None):
+        return kept, ()
+    return kept, ("ZeRO shards over all data-parallel ranks, so parallelism_config_dp_shard_size has no effect",)
 
 
 _WEIGHTS = 3

@@ -29,7 +29,7 @@ from memcore.formats.writing import nested
 from memcore.messages import Message, joined
 from memcore.networks.quantized import refuse_mlx
 from memcore.tools.accounts import declared_elsewhere
-from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, whose
+from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, pruned, whose
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, imported, of_composed, of_keys
 from memcore.tools.launchers import ElsewhereError, launched_with
@@ -371,6 +371,9 @@ def _stored(
     Raises ConfigError for tensors of no model of the catalog.
     """
     model = whose(listed)
+    fewer = pruned(listed) if model is None and alone else None
+    if fewer is not None:
+        return {"model": fewer[0]}, None, (Message("{}; {}", described(listed), fewer[1]),)
     if model is None and alone:
         raise ConfigError.at(
             name, "{}; no catalog model has that many: add its config.json after this file", described(listed)

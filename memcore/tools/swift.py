@@ -13,6 +13,7 @@ from memcore.tools.fine_tuning import LOOP, LOOPS, SCRIPT, SHARDS, TRAINED, UNSA
 from memcore.tools.loops import of_factory_v1, of_swift
 from memcore.tools.methods import SWIFT_KEYS, written
 from memcore.tools.swift_releases import OLD_PROGRAMS, TWO_KEYS
+from memcore.tools.switches import SWITCHES
 from memcore.tools.towers import FREEZES, TRAINABLE
 
 MS_SWIFT = Tool(
@@ -79,7 +80,9 @@ MS_SWIFT = Tool(
         Meaning(sets={Training.quantization: "int8"}, keys={"quant_method": "bnb", "quant_bits": 8}),
         Meaning(sets={Training.attention: "flash"}, keys={"attn_impl": "flash_attn"}),
         Meaning(sets={Training.attention: "flash"}, keys={"attn_impl": "flash_attention_2"}),
-        Meaning(sets={Training.attention: "flash"}, keys={"attn_impl": "flash_attention_3"}),
+        Meaning(
+            sets={Training.attention: "flash", Training.flash_version: 3}, keys={"attn_impl": "flash_attention_3"}
+        ),
         Meaning(sets={Training.attention: "sdpa"}, keys={"attn_impl": "sdpa"}),
         Meaning(sets={Training.attention: "math"}, keys={"attn_impl": "eager"}),
         Meaning(sets={Training.gradient_clipping: False}, keys={"max_grad_norm": 0}),
@@ -88,6 +91,7 @@ MS_SWIFT = Tool(
     defaults={Training.micro_batch_size: 1},
     unsaid={**UNSAID, Training.micro_batch_size: None, Training.gradient_accumulation_steps: None},
     ignored=(*TRAINED, "lora_alpha", "model_author", "model_name", "ENV.*"),
+    switches=SWITCHES,
     settles=(*SWIFT_KEYS, *FREEZES["ms-swift"].keys, *TWO_KEYS,
              "fsdp*", "deepspeed*", "torch_dtype", "bf16", "fp16", "rlhf_type", "task_type", "tuner_type",
              "train_type"),

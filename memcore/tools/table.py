@@ -27,13 +27,14 @@ LOOPS: Mapping[str, tuple[Tool, ...]] = {
     "axolotl": (AXOLOTL,),
     "llama-factory": (LLAMA_FACTORY,),
     "ms-swift": (MS_SWIFT, TOOLS["megatron-swift"]),
+    "megatron-bridge": (TOOLS["megatron-bridge"],),
 }
 """Tools whose files say how a training loop runs, by its name (`engine.framework`)."""
 
 
 def runs(tool: Tool, config: Config) -> bool:
     """Return whether a tool runs the engine of a config."""
-    fits = (config[EngineSettings.type] or "none") in tool.engines
+    fits = (config[EngineSettings.type] or "none") in tool.engines and (tool.knows is None or tool.knows(config))
     return fits and not tool.read_only and _is_loop(tool, config)
 
 
@@ -77,8 +78,12 @@ def tool_of(config: Config, brought: Tool | None = None) -> Tool:
 
 
 def tools_of(config: Config, brought: Tool | None = None) -> Iterator[Tool]:
-    """Yield the tool that runs a config, then other training loops that run it, where nobody has named one."""
+    """Yield the tool that runs a config, its later releases, and other training loops where nobody has named one."""
     first = tool_of(config, brought)
     yield first
-    if brought is None and config[EngineSettings.framework] is None and first is TRAINER:
-        yield from (each for loop in LOOPS.values() for each in loop if runs(each, config))
+    if first.newer:
+        yield TOOLS[first.newer]
+    if brought is None and config[EngineSettings.framework] is None:
+        loops = {each.name: each for loop in LOOPS.values() for each in loop}
+        others = {name: each for name, each in {**loops, **TOOLS}.items() if name not in (first.name, first.newer)}
+        yield from (each for each in others.values() if each is not PEFT and runs(each, config))

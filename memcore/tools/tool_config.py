@@ -68,6 +68,7 @@ def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolCon
         keys[needed] = [*keys.get(needed, ()), *value] if isinstance(value, list) else value
     keys |= _in_all(tool, config, keys)
     keys = dict(tool.placed(keys)) if tool.placed is not None else keys
+    keys = {**tool.otherwise(config), **keys} if tool.otherwise is not None else keys
     keys |= tool.written(config) if tool.written is not None else {}
     command, counts = _command(tool, config, keys)
     keys = {name: value for name, value in keys.items() if not (counts and name in tool.world)}
@@ -160,6 +161,8 @@ def _means(config: Config, path: str, wanted: object, taken: Mapping[str, Any], 
 def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
     """The keys that name the model, or describe it."""
     model = config.model
+    if tool.described is not None:
+        model = tool.described(config) or model
     if isinstance(model, str):
         if tool.models is not None:
             return dict(tool.models.get(full_name(model), {}))

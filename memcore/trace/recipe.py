@@ -112,8 +112,8 @@ class Objective:
     """FlashAttention's cross-entropy takes log-probabilities of all tokens."""
     in_place: bool = False
     """It writes gradients over the logits."""
-    tempered: bool = False
-    """Log-probabilities are of the logits divided by a temperature."""
+    tempered: str = ""
+    """Logits are divided by a temperature, `in-place` or into a `new` tensor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from memcore.config.hardware import Hardware
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate_serving, estimate_training, is_serving
 from memcore.faces.cli.command import BAD_INPUT, DOES_NOT_FIT, FITS, Command, print_json, share
-from memcore.faces.cli.describing import add_config, config_of
+from memcore.faces.cli.describing import APART, add_config, config_of
 from memcore.i18n.page import complaint, say
 from memcore.memory.estimate import Estimate
 from memcore.messages import Message
@@ -37,11 +37,13 @@ class Checked(NamedTuple):
     """The safe end of their range."""
     capacity: int | None = None
     """Bytes of a GPU that a job can use."""
+    notes: tuple[str, ...] = ()
+    """How its files were read: defaults of their tool, keys that were ignored."""
 
     def to_dict(self) -> dict[str, object]:
         """A plain dictionary."""
         read = {"device_bytes": self.expected, "high_bytes": self.high, "capacity_bytes": self.capacity}
-        return {"file": self.name, "status": self.status, "message": self.said, **read}
+        return {"file": self.name, "status": self.status, "message": self.said, **read, "notes": list(self.notes)}
 
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
@@ -77,14 +79,15 @@ def _check(options: argparse.Namespace) -> int:
 def _one(files: Sequence[str], options: argparse.Namespace) -> Checked:
     """One job. What is wrong with its files is said of it alone, and the others are checked all the same."""
     name = " ".join(files) or str(options.model)
+    asked = argparse.Namespace(**{**vars(options), "config": list(files), APART: len(options.config) > 1})
     try:
-        config = config_of(argparse.Namespace(**{**vars(options), "config": list(files)}))
+        config = config_of(asked)
         if config[Hardware.accelerator] is None and config[Hardware.gpu_memory_gb] is None:
             raise ConfigError.at(Hardware.accelerator, "no GPU to check against; name one with --accelerator")
         found = estimate_serving(config) if is_serving(config) else estimate_training(config)
     except MemcoreError as error:
         return Checked(name, ERROR, complaint(_unnamed(error, name)))
-    return _judged(name, found, options)
+    return _judged(name, found, options)._replace(notes=asked.notes)
 
 
 def _unnamed(error: MemcoreError, name: str) -> MemcoreError:

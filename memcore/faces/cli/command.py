@@ -29,12 +29,18 @@ class Command(NamedTuple):
 
 MEANT = {
     **dict.fromkeys(("--server", "--trainer"), "--engine"),
-    **dict.fromkeys(("--gpu", "--card"), "--accelerator"),
+    "--card": "--accelerator",
+    **dict.fromkeys(("--vram", "--gpu-mem"), "--gpu-memory"),
     **dict.fromkeys(("--weight-format", "--weight-quantization", "--quant", "--gguf-type"), "--quantization"),
     **dict.fromkeys(("--ctx-size", "--ctx"), "--context"),
+    **dict.fromkeys(("--seq-len", "--seq-length", "--max-seq-length"), "--seq"),
+    **dict.fromkeys(("--zero", "--stage"), "--zero-stage"),
+    **dict.fromkeys(("--nodes", "--nnodes"), "--gpus"),
+    **dict.fromkeys(("--dtype", "--bf16", "--fp16", "--fp8"), "--precision"),
+    **dict.fromkeys(("--ac", "--gc"), "--checkpointing"),
     **dict.fromkeys(("--bs", "--batch"), "--micro-batch"),
     **dict.fromkeys(("--qlora", "--load-in-4bit", "--load-in-8bit"), "--frozen-weights"),
-    "--lora": "--adapter",
+    **dict.fromkeys(("--lora", "--use-lora", "--peft", "--use-peft"), "--adapter"),
 }
 """Flags that people try, and those that are meant."""
 
@@ -59,7 +65,8 @@ class Parser(argparse.ArgumentParser):
         suggestion = None
         if unknown and path == "unrecognized arguments":
             name = unknown.partition("=")[0]
-            suggestion = MEANT.get(name) or self._set_by(name) or nearest(name, flags)
+            meant = MEANT.get(name)
+            suggestion = (meant if meant in flags else None) or self._set_by(name) or nearest(name, flags)
         raise ConfigError([Problem(path, what, suggestion)] if what else [Problem(self.prog, message)])
 
     def _set_by(self, name: str) -> str | None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from memcore.tools.sources import Source
 
 ALL = "--help-all"
+APART = "files_are_jobs"
+"""The option that is true where each file is a job: notes then begin with the file's name."""
 
 
 def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str = "[CONFIG ...]") -> None:
@@ -49,6 +51,9 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
         "--set", action="append", default=[], type=_variable, metavar="NAME=VALUE",
         help="a variable that the script reads; repeatable",
     )  # fmt: skip
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="KEY", help="a key of the files to ignore; repeatable"
+    )
     whole = ALL in given
     groups = {"model": parser}
     for path, setting in SETTINGS.items():
@@ -129,8 +134,16 @@ def config_of(options: argparse.Namespace) -> Config:
     flags = {path: given[path] or "" for path in SETTINGS if given[path] is not None}
     if not options.config and "model" not in flags:
         raise ConfigError.at("model", lacking(given.get(EXAMPLE, "--model")))
+    if options.config and options.ignore is not None:
+        from memcore.tools.accounts import ignore  # noqa: PLC0415 - tools' files are a package of their own
+
+        ignore(options.ignore)
     options.sources = _sources(options.config)
-    base = _read(options.sources, flags, dict(options.set)) if options.sources else _named(options.config)
+    read = _read(options.sources, flags, dict(options.set)) if options.sources else (_named(options.config), ())
+    base, options.notes = read
+    for note in options.notes:
+        said = Message("{}: {}", " ".join(options.config), note) if given.get(APART) else note
+        print(say("cli-note", said=said), file=sys.stderr)
     if described(flags.get("model", "")).endswith(".json"):
         return from_texts({**flags, "model": ""}, {**base, "model": parsed(flags["model"])})
     return from_texts(flags, base)
@@ -139,7 +152,7 @@ def config_of(options: argparse.Namespace) -> Config:
 def config_at(name: str) -> Config:
     """The config of one file, a link or a model's name alone, without flags."""
     plain = dict.fromkeys(SETTINGS)
-    return config_of(argparse.Namespace(**{**plain, "config": [name], "set": []}))
+    return config_of(argparse.Namespace(**{**plain, "config": [name], "set": [], "ignore": None}))
 
 
 def jobs_with(options: argparse.Namespace) -> dict[str, Config]:
@@ -163,6 +176,9 @@ def _sources(given: Sequence[str]) -> list[Source]:
     source = given[0] if given else ""
     named = not source or source in PRESETS or LINK.search(source) is not None
     written = not named and source != "-" and not Path(source.partition("#")[0]).exists()
+    if not named and (source.startswith("#") or "://" in source) and not Path(source).exists():
+        message = "found {!r:.80}, whose fragment is none of memcore's: it begins with #v1&"
+        raise ConfigError.at("CONFIG", message, source)
     if written and _is_command(source):
         return [_command(source), *map(_source, given[1:])]
     if len(given) <= 1 and (named or (written and _is_model(source))):
@@ -216,25 +232,27 @@ def _is_model(source: str) -> bool:
     raise ConfigError([Problem("CONFIG", message, nearest(source, map(nickname, catalog())))])
 
 
-def _read(sources: Sequence[Source], flags: Mapping[str, str], variables: Mapping[str, str]) -> Mapping[str, object]:
-    """Return what files say, with their notes on the standard error."""
+def _read(
+    sources: Sequence[Source], flags: Mapping[str, str], variables: Mapping[str, str]
+) -> tuple[Mapping[str, object], tuple[str, ...]]:
+    """Return what files say, and notes on it."""
     from memcore.tools.sources import read_sources  # noqa: PLC0415 - tools' files are a package of their own
 
     try:
         config, notes = read_sources(sources, _gpus(flags), flags, variables)
     except ConfigError as error:
         raise _of_file(error, sources) from None
-    for note in notes:
-        print(say("cli-note", said=translated(note)), file=sys.stderr)
-    return config
+    return config, tuple(translated(note) for note in notes)
 
 
 def _of_file(error: ConfigError, sources: Sequence[Source]) -> ConfigError:
     """Return what is wrong with files by the name of the one file that there is; of a log, what reads logs."""
     from memcore.questions.reconciling.logs import sightings  # noqa: PLC0415 - only of a mistake
 
+    # A document may show commands, and errors of runs too.
+    commands = any(each.path == "the command" for each in error.problems)
     for source in sources:
-        if source.name.endswith(".log") or any(each.tool for each in sightings(source.text)):
+        if source.name.endswith(".log") or (not commands and any(each.tool for each in sightings(source.text))):
             said = "is a run's log, not a config; `memcore reconcile CONFIG {}` compares it with the prediction"
             return ConfigError.at(source.name, said, source.name)
     if len(sources) != 1 or sources[0].name == "-":

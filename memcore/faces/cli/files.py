@@ -6,12 +6,15 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
+from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.config.url import encode_fragment
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.faces.cli.command import FITS, Command, print_json
 from memcore.faces.cli.describing import add_config, config_of
+from memcore.formats.tool import Tool
 from memcore.i18n.page import translated
 from memcore.messages import Message
 from memcore.tools import TOOLS, exported
@@ -38,7 +41,7 @@ def _convert_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> N
 
 
 def _convert(options: argparse.Namespace) -> int:
-    config = config_of(options)
+    config = _run_by(TOOLS.get(options.to), config_of(options))
     found = exported(config, options.to, _taken(config))
     if options.json:
         print_json({"config": config.to_dict(), **found.to_dict()})
@@ -49,6 +52,19 @@ def _convert(options: argparse.Namespace) -> int:
     for line in (*reasons, *started):
         print(line, file=sys.stderr)
     return FITS
+
+
+def _run_by(tool: Tool | None, config: Config) -> Config:
+    """Return a config as a tool runs it, where it leaves open what runs it: engine, layers and training loop."""
+    if tool is None or config[EngineSettings.type] is not None:
+        return config
+    usual = _taken(config).get(EngineSettings.type, "none")
+    layers: Mapping[str, object] = {Training.implementation: tool.implementations[0]} if tool.implementations else {}
+    told = config
+    for path, value in {**layers, **tool.needs}.items():
+        told = told.replaced(path, value) if told.get(path) is None else told
+    told = told if usual in tool.engines else told.replaced(EngineSettings.type, tool.engines[0])
+    return told if _taken(told) else config
 
 
 def _taken(config: Config) -> Mapping[str, object]:

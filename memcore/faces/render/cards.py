@@ -11,6 +11,7 @@ from memcore.config.url import encode_fragment
 from memcore.i18n.page import label, say, translated
 from memcore.memory.estimate import Estimate
 from memcore.memory.readings import Reading
+from memcore.messages import listed, within
 from memcore.questions.describe import spelled
 from memcore.questions.describe_serving import pace_in_words
 from memcore.questions.headroom import Headroom
@@ -87,11 +88,11 @@ def _limit(found: Planned) -> str:
 def in_words(each: Proposal) -> str:
     """Return what a plan changes, first what costs something."""
     costly, free = _split(each)
-    return say("and-comma").join([*costly, *free])
+    return listed(say("and-comma"), [*costly, *free])
 
 
 def _heading(moves: Sequence[str]) -> str:
-    return say("ways-plus").join(moves)
+    return listed(say("ways-plus"), moves)
 
 
 def _split(each: Proposal) -> tuple[list[str], list[str]]:
@@ -103,7 +104,7 @@ def _split(each: Proposal) -> tuple[list[str], list[str]]:
 def _card(each: Proposal) -> str:
     words, device = in_words(each), each.found.device
     costly, free = _split(each)
-    also = say("ways-free", moves=say("and-comma").join(free)) if costly and free else ""
+    also = say("ways-free", moves=say("and-comma").join(map(within, free))) if costly and free else ""
     needs = say("ways-needs", **dict(zip(("need", "low", "high", "unit"), _sizes(device), strict=True))).strip()
     left = say("ways-left", size=format_bytes(each.headroom))
     host = [say("ways-host", size=format_bytes(each.host))] if each.host else []

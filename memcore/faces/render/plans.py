@@ -10,6 +10,7 @@ from memcore.config.knobs import TIERS
 from memcore.formats.tool import Tool
 from memcore.hardware import USUAL
 from memcore.i18n.page import say, translated
+from memcore.messages import listed
 from memcore.questions.costs import Range
 from memcore.questions.describe_serving import pace_in_words, serving_verdict, span_data
 from memcore.questions.planning.budget import Budget
@@ -79,7 +80,7 @@ def _limit(found: Planned) -> list[str]:
 
 
 def _title(each: Proposal) -> str:
-    return say("and-comma").join(map(translated, each.parts))
+    return listed(say("and-comma"), map(translated, each.parts))
 
 
 def _memory(each: Proposal) -> str:

@@ -141,7 +141,7 @@ def policy_of(each: Found) -> str:
 def flags_of(each: Found, base: Config) -> tuple[str, ...]:
     """A layout in the words of the tool that runs it, the step's sequences among them."""
     layout, changes = each.layout, {k: v for k, v in changes_of(each.layout, each.policy).items() if v is not None}
-    layers = changes.get(Training.implementation) or base[Training.implementation]
+    layers = changes.get(Training.implementation) or base[Training.implementation] or base[EngineSettings.framework]
     tool = dialect_of(
         str(changes.get(EngineSettings.type) or base[EngineSettings.type]), str(layers) if layers else None
     )

@@ -14,6 +14,28 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "training only the towers is not supported yet": "暂不支持只训练视觉塔",
     "other methods are not supported yet with Megatron-Core": "暂不支持 Megatron-Core 的其他方法",
     "only `megatron sft` and `megatron pt` train": "只有 `megatron sft` 与 `megatron pt` 用于训练",
+    "sleep_level is 0: vLLM keeps {share} of the GPU during the update, which is not counted": (
+        "sleep_level 为 0：更新期间 vLLM 保留 {share} 的显存，未计入"
+    ),
+    # torchtitan, torchtune
+    "found {size}, which does not divide the {batch} sequences of a rank": (
+        "值为 {size}，不能整除每个 rank 的 {batch} 条序列"
+    ),
+    "{key:s} is {count}: set the number of sharding ranks with --dp-shard": (
+        "{key:s} 为 {count}：请用 --dp-shard 给出切分参数的 rank 数"
+    ),
+    "this recipe generates text instead of training": "此 recipe 用于生成文本，不做训练",
+    "this recipe evaluates a model instead of training": "此 recipe 用于评测模型，不做训练",
+    "this recipe quantizes a checkpoint instead of training": "此 recipe 用于量化 checkpoint，不做训练",
+    "rank needs a whole number": "rank 须为整数",
+    "with bf16 weights, bf16 is supported": "权重为 bf16 时支持 bf16",
+    "it does not divide {key:s} {batch}": "不能整除 {key:s} 的 {batch}",
+    "as many as {model} has with {experts} of its {all} experts, which is assumed": (
+        "与 {model} 在 {all} 个专家中保留 {experts} 个时相同，按此计"
+    ),
+    "ZeRO shards over all data-parallel ranks, so parallelism_config_dp_shard_size has no effect": (
+        "ZeRO 在全部数据并行 rank 上切分，因此 parallelism_config_dp_shard_size 不起作用"
+    ),
     # NeMo Automodel, verl, OpenRLHF
     "distributed.dp_replicate_size is {count}: set the number of sharding ranks with --dp-shard": (
         "distributed.dp_replicate_size 为 {count}：请用 --dp-shard 给出切分参数的 rank 数"
@@ -57,6 +79,12 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "sequences are packed up to ppo_max_token_len_per_gpu tokens: counted as one sequence": (
         "多个序列打包到 ppo_max_token_len_per_gpu 个 token：按一个序列计算"
     ),
+    "sequences are packed up to {key} tokens: counted as one sequence": "多个序列打包到 {key} 个 token：按一个序列计算",
+    "quantization-aware training is not supported yet with this tool": "对这个工具暂不支持量化感知训练",
+    "layers that predict further tokens are not supported yet with this tool": "对这个工具暂不支持预测更多 token 的层",
+    "tiled feed-forward layers are not supported yet with this tool": "对这个工具暂不支持分块计算的前馈层",
+    "an adapter from a file is not supported yet": "暂不支持来自文件的适配器",
+    "describe it with model.lora_rank": "请用 model.lora_rank 描述",
     "sequences are packed up to --train.max_tokens_per_gpu tokens: counted as one sequence": (
         "多个序列打包到 --train.max_tokens_per_gpu 个 token：按一个序列计算"
     ),
@@ -155,6 +183,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "pass the config that it generates": "请给出它生成的配置",
     "{keys}: auto, which the Trainer derives from the hidden size": "{keys}：auto，由 Trainer 按隐藏维度换算",
     "no known release of {tool} has this key": "{tool} 的已知版本都没有这个键",
+    "leave it out, or pass --ignore {key:s}": "请将其删去，或加 --ignore {key:s}",
+    "ignored, as you asked, so the answer is for the job without it: {keys}": (
+        "按要求忽略，结果按没有它的任务计：{keys}"
+    ),
     "found {value}, which is not supported yet": "值为 {value}，暂不支持",
     "supported here: {values}": "支持：{values}",
     "is a template": "是模板",
@@ -299,7 +331,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "modules_to_save: only adapters save modules, so it has no effect": (
         "modules_to_save：只有适配器才保存模块，因此不起作用"
     ),
-    "supported: 'causal_lm', 'seq_cls'": "支持 'causal_lm'、'seq_cls'",
+    "supported: causal_lm, seq_cls, embedding, reranker, generative_reranker": (
+        "支持 causal_lm、seq_cls、embedding、reranker、generative_reranker"
+    ),
+    "task_type {task}: texts are counted in pairs": "task_type {task}：文本成对计入",
+    "further negatives need more": "更多负样本所需更多",
     "supported: 'lora' and 'full'": "支持 'lora' 与 'full'",
     "{method} is not supported yet": "暂不支持 {method}",
     "this pattern is not supported": "暂不支持这种模式",

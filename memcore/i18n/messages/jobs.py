@@ -178,7 +178,12 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "值为 {sequence}，不能被 2 × {ranks} 个 rank 整除"
     ),
     "supported only for multi-head attention, which {model} does not have": "仅支持多头注意力，{model} 没有",
-    "supported only for torchtitan's layers with attention {kernels}": "仅支持 torchtitan 的层与注意力 {kernels:s}",
+    "supported: layers of {implementations} with attention {kernels}": (
+        "支持的组合：{implementations:s} 的层与注意力 {kernels:s}"
+    ),
+    "layers of {name} support it only where every token sees all before it, without padding": (
+        "{name:s} 的层仅在每个 token 都能看到之前全部 token、且无填充时支持"
+    ),
     "supported only for multi-head attention in transformers' or Liger's layers": (
         "仅支持 transformers 与 Liger 层的多头注意力"
     ),
@@ -249,9 +254,8 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "the loss runs on full logits": "该损失在完整 logits 上计算",
     "tensor parallelism is not supported yet for {what} ({model})": "{what}（{model}）暂不支持张量并行",
     "routed experts are supported only with sequence parallelism": "路由专家仅在开启序列并行时支持",
-    "found {count}, which does not divide {model}'s {name} ({size})": (
-        "值为 {count}，不能整除 {model} 的{name}（{size}）"
-    ),
+    "{name} ({size})": "{name}（{size}）",
+    "found {count}, which does not divide {model}'s {names}": ("值为 {count}，不能整除 {model} 的{names}"),
     "found {value}, which is not supported yet with tensor parallelism": "值为 {value}，暂不支持与张量并行一起使用",
     "FSDP2 does not support this with DTensors": "FSDP2 不支持与 DTensor 一起使用",
     "tensor parallelism with sliding windows is supported only with 'flash'": "带滑动窗口的张量并行仅支持 'flash'",

@@ -68,9 +68,6 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "found {sequence}, which is not divisible by the ranks that split it": (
         "值为 {sequence}，无法在切分序列的 rank 间均分"
     ),
-    "found {ranks}, which does not divide {model}'s {size} {name}": (
-        "值为 {ranks}，不能整除 {model} 的 {size} 个{name}"
-    ),
     "attention heads": "注意力头",
     "key-value heads": "键值头",
     "Mamba heads": "Mamba 头",
@@ -79,6 +76,7 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     "Megatron-Core's own attention": "Megatron-Core 自己的注意力",
     "Megatron uses 'vocab-parallel'": "Megatron 使用 'vocab-parallel'",
     "contradicts training.implementation {value}": "与 training.implementation {value} 矛盾",
+    "contradicts training.offload.parameters {value}": "与 training.offload.parameters {value} 矛盾",
     "leaves {layers} layers in the first chunk": "第一个块只剩 {layers} 层",
     "intermediate vision features are needed up to layer {layer}": "需要用到第 {layer} 层的视觉中间特征",
     "pipelines are not supported yet for encoder-decoder models": "编码器-解码器模型暂不支持流水线",

@@ -58,6 +58,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "the engine builder chooses activation kernels and their workspaces": "激活 kernel 及其工作区由构建器选择",
     "the range allows for them": "已计入范围",
     "before vLLM 0.20, CUDA graphs are not counted in the budget": "vLLM 0.20 之前 CUDA Graph 不计入预算",
+    "with VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0, CUDA graphs are not counted in the budget": (
+        "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0 时 CUDA Graph 不计入预算"
+    ),
     "vLLM estimates CUDA graphs at {size} before it captures them": "vLLM 在捕获前估算 CUDA Graph 占 {size}",
     "the KV cache gets none of that": "这部分不分给 KV 缓存",
     "this release counts what other processes hold on the GPU against gpu_memory_utilization": (
@@ -137,6 +140,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "SGLang 拒绝启动：“Not enough memory. Please try to increase --mem-fraction-static.”"
     ),
     "{flag}: the name {file} does not say which format it is": "{flag}：文件名 {file} 没有写明格式",
+    "{flag:s}: no model in the catalog is called {name}": "{flag:s}：目录中没有名为 {name} 的模型",
     "give it with {setting}": "请用 {setting} 给出",
     "since June 2026 llama-server uses a draft model only if --spec-type is draft-simple": (
         "2026 年 6 月起，只有 --spec-type 写明 draft-simple，llama-server 才用模型起草"
@@ -280,6 +284,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "a later start, with compiled graphs in vLLM's cache, leaves up to {size} more for the KV cache": (
         "之后的启动在编译缓存中已有计算图，KV 缓存最多多 {size}"
     ),
+    "to narrow the range, set engine.compile_cache: false for first starts, true for later ones": (
+        "要缩小范围，请设置 engine.compile_cache：首次启动为 false，之后的启动为 true"
+    ),
     "drivers differ, and kernels are loaded during the capture": "因驱动而异，且捕获期间会加载 kernel",
     "Ollama's own engine builds the graph, and this is llama.cpp's": (
         "计算图由 Ollama 自有引擎构建，此处为 llama.cpp 的计算图"
@@ -296,6 +303,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "rotated part of queries": "Q 的旋转部分",
     "the values' expansion times the output": "V 上投影与输出矩阵之积",
     "observed nothing beyond the CUDA context, which is already counted": "CUDA 上下文已计入，此外实测为 0",
+    "observed 0.06 GiB": "实测 0.06 GiB",
+    "more where formats are made of what is loaded": "若加载后转换格式则更多",
     "observed -0.1 to 0.37 GiB, 0.16 on most H100": "实测 -0.1 至 0.37 GiB，多数 H100 为 0.16",
     "observed -0.04 to 0.18 GiB on GPUs other than Hopper": "在非 Hopper 的 GPU 上实测 -0.04 至 0.18 GiB",
     # Entries

@@ -16,7 +16,19 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "is lora with --frozen-weights nf4 (training.quantization)": (
         "即 lora 加上 --frozen-weights nf4（training.quantization）"
     ),
+    "found {value}, whose fragment is none of memcore's: it begins with #v1&": (
+        "值为 {value}，其片段不是 memcore 的：应以 #v1& 开头"
+    ),
+    "is an adapter: use --adapter lora": "是适配器：请使用 --adapter lora",
+    "is two settings: use --adapter lora --frozen-weights nf4": (
+        "对应两项设置：请使用 --adapter lora --frozen-weights nf4"
+    ),
+    "is every method without an adapter: leave it out": "即不使用适配器的任何方法：请去掉此项",
     "memcore calls {flags}": "在 memcore 中写作 {flags}",
+    "is an engine: use --engine {name}": "是引擎：请使用 --engine {name:s}",
+    "{framework} runs it": "{framework:s} 运行该引擎",
+    "{framework}'s default": "{framework:s} 的默认值",
+    "{framework}'s own layers": "{framework:s} 自己的层实现",
     "it may be {names}": "可能是 {names:s}",
     "for another GPU, set GPU memory (--gpu-memory)": "其他 GPU 请设置 GPU 显存（--gpu-memory）",
     "the usual meaning of this name": "该名称通常的含义",
@@ -45,7 +57,12 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is neither a file nor one of the {count} models in the catalog": (
         "值为 {value}，既不是文件，也不在目录的 {count} 个模型之中"
     ),
-    "give a config.json instead": "请改为提供 config.json",
+    "give its config.json, or pass --model with a model of the same shapes": (
+        "请提供其 config.json，或用 --model 给出形状相同的模型"
+    ),
+    "pass --model {name:s} if it has those shapes, as its name says, or give its config.json": (
+        "若各形状与 {name:s} 相同（名称如此表示），请用 --model 给出后者，否则请提供其 config.json"
+    ),
     "is required": "必填",
     "unknown key": "未知的键",
     "given twice": "重复给出",
@@ -169,6 +186,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "set {variable} in the environment": "请设置环境变量 {variable}",
     "{tool} cannot express {value} with the other settings": "{tool} 在当前设置下无法表示 {value}",
     "{tool} always sets {value}": "{tool} 固定使用 {value}",
+    "{tool} has no recipe for it": "{tool} 没有该模型的 recipe",
     "found {value}, for which there is no file format": "当前值为 {value}，没有对应的文件格式",
     "engines that can be exported: {engines}": "可导出的引擎：{engines:s}",
     "No closing quotation": "引号未闭合",

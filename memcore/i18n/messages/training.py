@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
+    "its quantization_config is left out: {stored} weights cannot be trained": (
+        "不计其 quantization_config：{stored} 权重无法训练"
+    ),
+    "for adapters on them set {adapter:s}, to serve them {engine:s}": (
+        "在其上训练适配器请设 {adapter:s}，推理请设 {engine:s}"
+    ),
+    "by its quantization_config": "按其 quantization_config",
+    "of a GPU of unknown size: not counted": "GPU 容量未知：未计入",
     # The loss
     "splits the loss into {count} chunks": "把损失分成 {count} 块",
     "at most {most} are supported": "最多支持 {most} 层",

@@ -21,6 +21,7 @@ from memcore.tensors.basics import cat, contiguous, new, permute, to, unmerged
 from memcore.tensors.fused_lora import products
 from memcore.tensors.operations import add, dropout, matmul, scale, softmax, tanh
 from memcore.tensors.pointwise import clamp_
+from memcore.tensors.ring import ring_attention
 from memcore.tensors.running import clamp
 from memcore.tensors.tensor import Tensor
 from memcore.trace.recipe import AS_THEY_ARE
@@ -206,7 +207,10 @@ def _sdpa_attention(
     kernel = context.kernel
     if kernel == "sdpa":
         kernel = choose_kernel(query, value, heads, masked=mask is not None)
-    attn_output = sdpa(query, key, value, heads, kernel, mask)
+    if context.ring_turns:
+        attn_output = ring_attention(query, key, value, heads.shared, context.ring_turns, kernel)
+    else:
+        attn_output = sdpa(query, key, value, heads, kernel, mask)
     return permute(attn_output, 0, 2, 1, 3), None
 
 

@@ -64,6 +64,8 @@ class Context:
     """Which tokens see any of them."""
     ulysses: Ulysses | None = None
     """Ranks share the sequence, and heads in attention."""
+    ring_turns: int = 0
+    """As `Recipe.ring_turns`."""
     buffers: str = ""
     """The dtype of the model's buffers."""
     shared: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)

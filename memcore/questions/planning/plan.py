@@ -18,7 +18,7 @@ from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.formats.tool import Tool
 from memcore.hardware import BOARD_WATTS
 from memcore.memory.host_phases import host_phases
-from memcore.messages import Message, joined
+from memcore.messages import Message, joined, listed
 from memcore.questions.costs import Range, seconds_of
 from memcore.questions.describe import when
 from memcore.questions.planning.bench import FEW, HEADROOM, Bench, Found
@@ -80,7 +80,7 @@ class Proposal:
     @property
     def title(self) -> str:
         """Return the plan in a few words."""
-        return ", ".join(self.parts)
+        return listed(", ", self.parts)
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from memcore.config.training import Training
 from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases
 from memcore.messages import Message
+from memcore.networks.catalog import full_name
 from memcore.questions.advising.changes import CHANGES, applicable
 from memcore.questions.costs import USUAL_SPREAD
 from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, gathered, larger, usable_of
@@ -272,7 +273,7 @@ class Trainings:
             if rows is None or (tier in ("states", "method") and self._is_hopeless(job)):
                 continue
             for way in ways_of(self.asked, spare=moves):
-                if any(not way.lacks.isdisjoint(knob.to) for knob in rows):
+                if not _has_code(way, _merged(rows)):
                     continue
                 if moves:
                     yield from (Frame(self.asked, way, method, rows, each, tier=tier) for each in way.transfers)
@@ -581,12 +582,20 @@ def _needed(frame: Frame) -> Iterator[tuple[Knob, ...]]:
 
 def _suited(knobs: Sequence[Knob], division: Division) -> tuple[Knob, ...]:
     """Return the rows that say something in a division."""
-    return tuple(each for each in knobs if not each.needs or getattr(division, each.needs) > 1)
+
+    def is_divided(by: str) -> bool:
+        return bool(getattr(division, by) > 1)
+
+    return tuple(
+        each
+        for each in knobs
+        if (not each.needs or is_divided(each.needs)) and not (each.unless and is_divided(each.unless))
+    )
 
 
 def _free_of(job: Job, way: Way) -> Iterator[Knob]:
     """Rows that cost nothing and apply to a job."""
-    own = [knob for knob in way.free if _applies(knob, job)]
+    own = [each for each in (_row_of(knob, job) for knob in way.free) if each is not None]
     yield from own
     for row in CHANGES:
         new = row.kind == "free" and _merged(own).keys().isdisjoint(row.to or ())
@@ -596,13 +605,17 @@ def _free_of(job: Job, way: Way) -> Iterator[Knob]:
 
 def _rows_of(method: Method, job: Job) -> tuple[Knob, ...] | None:
     """Return the rows of a method with all that they set of a job; None if one of them does not apply."""
-    found = []
-    for knob in method.knobs:
-        own = {} if knob.made is None else knob.made(job)
-        if own is None or not _applies(knob, job):
-            return None
-        found.append(replace(knob, to={**knob.to, **own}) if own else knob)
-    return tuple(found)
+    found = [_row_of(knob, job) for knob in method.knobs]
+    rows = tuple(each for each in found if each is not None)
+    return rows if len(rows) == len(found) else None
+
+
+def _row_of(knob: Knob, job: Job) -> Knob | None:
+    """Return a row with all that it sets of a job; None if it does not apply."""
+    own = {} if knob.made is None else knob.made(job)
+    if own is None or not _applies(knob, job):
+        return None
+    return replace(knob, to={**knob.to, **own}) if own else knob
 
 
 def _applies(knob: Knob, job: Job) -> bool:
@@ -619,7 +632,7 @@ def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
         stacked = 1 < asked.experts < asked.gpus
         found = [each for each in found if not each.named and (spare or not each.spare or (each.flat and stacked))]
     able = [each for each in found if each.alone in (None, asked.gpus == 1)]
-    kept = [each for each in able if _keeps(asked.config, each.settings)]
+    kept = [each for each in able if _keeps(asked.config, each.settings) and _runs(asked.config, each)]
     if asked.config.get(EngineSettings.framework) is None and kept:
         return kept
     engine = named or ("none" if asked.gpus == 1 else registry.USUAL_TRAINER)
@@ -643,3 +656,16 @@ def _keeps(config: Config, settings: Settings) -> bool:
     """Return whether a way runs the layers that a config names."""
     given = config.get(Training.implementation)
     return given is None or settings.get(Training.implementation, given) == given
+
+
+def _runs(config: Config, way: Way) -> bool:
+    """Return whether a way has code for a job, as who names its layers says that it has."""
+    if config.get(Training.implementation) is not None:
+        return True
+    known = way.models is None or (isinstance(config.model, str) and full_name(config.model) in way.models)
+    return known and _has_code(way, {path: config.get(path) for path in way.only})
+
+
+def _has_code(way: Way, settings: Settings) -> bool:
+    """Return whether a way has code for some settings."""
+    return all(settings[path] in values for path, values in way.only.items() if path in settings)

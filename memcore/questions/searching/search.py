@@ -144,7 +144,7 @@ def _ahead(questions: Sequence[Question], left_out: Mapping[str, str], headroom:
     ]
     for _, number, layout in sorted(lean)[:AHEAD]:
         question = questions[number]
-        task = Task(number, question.text, question.space, (layout,), question.ceiling)
+        task = Task(number, question.text, question.space, (layout,), question.ceiling, hurried=True)
         tally = Tally(0, left_out, headroom=headroom)
         found = _note(tally, question, layout, question.cost(layout), perform(task)[1][0])
         question.failed.clear()
@@ -199,7 +199,7 @@ def _candidates(
             _note(tally, question, layout, price, known[question.key(layout)])
         else:
             margin = _needed(question, layout, tally, keep)
-            yield Task(number, question.text, question.space, (layout,), question.ceiling, margin)
+            yield Task(number, question.text, question.space, (layout,), question.ceiling, margin, hurried=True)
 
 
 def _cheapest_first(
@@ -288,11 +288,15 @@ def _needs_no_less(layout: Layout, other: Layout, space: Space) -> bool:
 
 
 def _note(tally: Tally, question: Question, layout: Layout, price: Cost, answer: Outcome) -> Found | None:
-    """Count an answer; what was found, if the layout can be."""
+    """Count an answer; what was found, if the layout can be and all of it was asked."""
     if isinstance(answer, str):
         tally.refuse(answer)
         return None
     tally.measured += 1
+    if isinstance(answer, int):
+        tally.idle += 1
+        question.failed.setdefault(layout[:4], []).append(layout)
+        return None
     found = question.found(layout, price, answer)
     tally.idle = 0 if found.fits else tally.idle + 1
     if found.fits or question.capacity is None:

@@ -22,8 +22,8 @@ from memcore.questions.searching.spaces import Space
 from memcore.questions.searching.totals import Totals
 from memcore.records import dataclass
 
-Outcome = Measured | str
-"""What a layout needs, or why it cannot be."""
+Outcome = Measured | int | str
+"""What a layout needs, bytes of one of its stages that cannot fit, or why it cannot be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class Task:
     """Allocated memory above which nothing fits; None: nobody knows."""
     margin: int = 0
     """Bytes below the ceiling within which the device is not estimated: too little would be left."""
+    hurried: bool = False
+    """Of what cannot fit the bytes of one stage that shows it are enough."""
 
     def unasked(self, held: int) -> Measured | None:
         """Return the answer for a layout with a lower bound of its bytes, if the device need not be estimated."""
@@ -60,9 +62,12 @@ def perform(task: Task) -> tuple[int, list[Outcome]]:
 def _answer(
     task: Task, base: Config, policies: Sequence[Mapping[str, object]], totals: Totals | None, layout: Layout
 ) -> Outcome:
-    total = None if totals is None else totals.total(layout)
+    ceiling = task.ceiling if task.hurried else None
+    total = None if totals is None else totals.total(layout, ceiling)
     if isinstance(total, MemcoreError):
         return str(total)
+    if total is not None and ceiling is not None and total > ceiling:
+        return total
     if total is not None and (answer := task.unasked(total)) is not None:
         return answer
     try:

@@ -129,16 +129,29 @@ class Totals:
         self._lines: dict[tuple[int, ...], Line] = {}
         self._numbers: dict[tuple[int, int], tuple[int, ...]] = {}
         self._growths: dict[tuple[int, ...], int | None] = {}
+        self._worst: dict[tuple[int, int], int] = {}
 
-    def total(self, layout: Layout) -> int | MemcoreError:
-        """Allocated memory at the peak of the worst rank, or why engine or model cannot do it."""
+    def total(self, layout: Layout, ceiling: int | None = None) -> int | MemcoreError:
+        """Allocated memory at the peak of the worst rank, or why engine or model cannot do it.
+
+        With a ceiling, the first stage that is found to need more, whatever the others need.
+        """
         point = self._point(layout)
         if isinstance(point, MemcoreError):
             return point
         structure = self._structure(layout, point)
         if isinstance(structure, MemcoreError):
             return structure
-        return max(self._stage(layout, point, structure, number) for number in self.numbers(structure, layout.stages))
+        found, numbers = 0, self.numbers(structure, layout.stages)
+        worst = self._worst.get((structure.number, layout.stages), numbers[0])
+        for number in sorted(numbers, key=lambda each: each != worst):
+            held = self._stage(layout, point, structure, number)
+            if held > found:
+                found = held
+                self._worst[structure.number, layout.stages] = number
+            if ceiling is not None and found > ceiling:
+                break
+        return found
 
     def least(self, layout: Layout) -> int:
         """Bytes that the worst rank of a layout surely has when the optimizer steps, without recording a step.

@@ -74,7 +74,8 @@ def of_gguf(path: str, flag: str = "-m") -> tuple[dict[str, Any], list[Message]]
     said: dict[str, Any] = {WEIGHTS: weights_of(file[1], notes)}
     model = named(name[: file.start()])
     if model is None:
-        return said, notes
+        unknown = "{}: no model in the catalog is called {}; give it with {}"
+        return said, [*notes, Message(unknown, flag, name[: file.start()], _MODELS[flag])]
     return {**said, "-hf": model.base}, [
         *notes,
         Message("{}: {} is assumed to be {}, from its name", flag, name, model.base),
@@ -83,6 +84,8 @@ def of_gguf(path: str, flag: str = "-m") -> tuple[dict[str, Any], list[Message]]
 
 _ASKED: Mapping[str, str] = {"-m": "--quantization", "-md": "--draft-quantization"}
 """What says the format of a file whose name does not."""
+_MODELS: Mapping[str, str] = {"-m": "--model", "-md": "--draft-model"}
+"""What names the model of such a file."""
 _DRAFT, _DRAFT_WEIGHTS = "-hfd", "*draft-weights"
 _DRAFT_FILES = ("-md", "--model-draft", "--spec-draft-model")
 _DRAFT_HUB = ("-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf")
@@ -107,10 +110,19 @@ def _drafted(normalized: dict[str, Any], notes: list[Message]) -> dict[str, Any]
 
 
 def _proposing(normalized: dict[str, Any]) -> dict[str, Any]:
-    """`--spec-type`: a list of ways to propose tokens; lookups take nothing (common/speculative.cpp)."""
+    """`--spec-type`: a list of ways to propose tokens; lookups take nothing (common/speculative.cpp).
+
+    ik_llama.cpp has a way's own settings behind a colon: `mtp:n_max=3,p_min=0.0` (common/common.cpp).
+    """
     given = normalized.get(_TYPE)
     if given is None:
         return normalized
+    way, colon, settings = str(given).partition(":")
+    if colon:
+        most = dict(each.partition("=")[::2] for each in settings.split(",")).get("n_max", "")
+        own = {_DRAFTED: int(most)} if most.isdecimal() and not way.startswith("ngram") else {}
+        normalized, given = {**own, **normalized}, way
+    given = _SPELLED.get(str(given), given)
     named = [each.strip() for each in str(given).split(",") if not each.strip().startswith("ngram")]
     rest = [each for each in named if each != "none"]
     kept = {name: value for name, value in normalized.items() if name != _TYPE}
@@ -120,6 +132,7 @@ def _proposing(normalized: dict[str, Any]) -> dict[str, Any]:
 
 
 _TYPE = "--spec-type"
+_DRAFTED = "--draft-max"
 _SPELLED: Mapping[str, str] = {"draft": "draft-simple", "mtp": "draft-mtp", "ngram": "ngram-simple"}
 _PROMPTS = ("--cache-ram", "-cram")
 """Room for the caches of former prompts, on the host (tools/server/server-context.cpp, `server_prompt_cache`)."""
@@ -326,7 +339,7 @@ LLAMA_CPP = Tool(
         Key(path=LlamaCppSettings.draft_quantization, name=_DRAFT_WEIGHTS),
         Key(path=Inference.speculative_method, name=_TYPE, values=_SPELLED),
         Key(
-            path=Inference.num_speculative_tokens, name="--draft-max",
+            path=Inference.num_speculative_tokens, name=_DRAFTED,
             also=("--draft", "--draft-n", "--spec-draft-n-max"),
         ),
         Key(

@@ -16,7 +16,7 @@ from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.platforms import connected, sliding
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.stacks import block_of, on_stack, stack_of
-from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, second_runner
+from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, latest_runner, second_runner
 from memcore.serving.checkpoint import text_config
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics
@@ -40,11 +40,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     supported.check(family, version)
     found = facts(version)
     loras = read.given(Inference.max_loras) or 0
-    if (found.falls_back and (loras or basics.layout.pipeline > 1)) or (
-        found.falls_back_for_states and (_recurrent(basics) or _old(basics))
-    ):
-        found = former(found)
-    found = on_stack(read, basics, found, release(version))
+    found = on_stack(read, basics, _engine(found, basics, loras), release(version))
     tokens, sequences = _batches(read, basics, found)
     block = block_of(basics, 64 if "lk" in basics.model.sizes else 16)
     images = read.given(Inference.images_per_sequence) != 0
@@ -64,7 +60,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     reuses = read.take(VllmSettings.enable_prefix_caching, found.hybrids_reuse_prefixes or not _recurrent(basics))
     return Options(
         facts=found,
-        runner=_runner(version, basics) if stack_of(basics).second_runner else None,
+        runner=_runner(read, version, basics) if stack_of(basics).second_runner else None,
         utilization=utilization,
         cache_bytes=read.given(VllmSettings.kv_cache_memory_bytes),
         tokens=read.take(VllmSettings.max_num_batched_tokens, tokens),
@@ -74,8 +70,11 @@ def options(read: Defaults, basics: Basics) -> Options:
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled and stack_of(basics).windows,
         images=images,
+        encodes=images and not read.given(VllmSettings.skip_mm_profiling),
+        videos=read.given(VllmSettings.videos_per_sequence) != 0,
         item=item,
         compiled=read.given(VllmSettings.compile_cache),
+        graph_mode=read.given(VllmSettings.cudagraph_mode),
         largest_graph=read.given(VllmSettings.max_cudagraph_capture_size),
         loras=loras,
         lora_rank=read.given(Inference.max_lora_rank) or 16,
@@ -88,6 +87,15 @@ def options(read: Defaults, basics: Basics) -> Options:
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
         states=1 + reuses + (basics.speculation.tokens if basics.speculation else 0),
     )
+
+
+def _engine(found: Facts, basics: Basics, loras: int) -> Facts:
+    """The former engine's facts, where a release falls back to it."""
+    if (found.falls_back and (loras or basics.layout.pipeline > 1)) or (
+        found.falls_back_for_states and (_recurrent(basics) or _old(basics))
+    ):
+        return former(found)
+    return found
 
 
 def loads(read: Defaults, model: Model) -> Model:
@@ -117,8 +125,11 @@ def _uncut(basics: Basics) -> int:
     return basics.max_model_len if _pools(basics) and not (masked and caches) else 0
 
 
-def _runner(version: object, basics: Basics) -> Runner | None:
-    """The second runner, where a release takes it."""
+def _runner(read: Defaults, version: object, basics: Basics) -> Runner | None:
+    """The second runner, where a release takes it or is told to."""
+    told = read.given(VllmSettings.use_v2_model_runner)
+    if told is not None:
+        return latest_runner(version) if told else None
     plain = not _recurrent(basics) and not basics.model.has_experts
     method = basics.speculation.method if basics.speculation else None
     quantized = basics.stored is not None

@@ -66,6 +66,10 @@ _ESTIMATED = int(0.15 * GiB)
 sequences: 0.11 to 0.2 GiB in three starts of Qwen's 27B (vllm-project/recipes, 831); none in logs with 256 sequences.
 Which tensors of the profiled step it counts is not known."""
 _USUAL_SEQUENCES = 256
+_HOSTED = int(1.2 * GiB)
+"""What else takes the memory that a GPU shares with the host while graphs are profiled: 0.09 to 1.13 GiB in four starts
+on GB10. As much may become free: 0.04 GiB are said to be taken by 7 and by 86 graphs (torch.accelerator.get_memory_info
+counts neither the kernel's file cache nor other processes apart)."""
 _NODE = 8
 """GPUs of a machine, where nothing else is said."""
 _FLASHINFER, _ELEMENT = 394 * MiB, 16
@@ -112,12 +116,17 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
     if whole and attends and _flashinfer(job) and chosen.facts.server_batches:
         inside.append(_workspace(job, chosen))
     entries = (*_driver(job, chosen, stage, (len(pieces), len(whole))), pooled, *inside)
+    if integrated(job.accelerator):
+        entries = tuple(replace(each, range=Range(0, each.bytes, each.high)) for each in entries)
     if not chosen.facts.profiles_graphs:
         return Graphs(entries=entries)
     if chosen.runner is not None:
         return Graphs(entries=entries, estimated=_captured_once(job, chosen, stage, step, entries))
     first = [_sum([pooled]), _sum(each for each in inside if each.category == _CATEGORY)]
-    return Graphs(entries=entries, estimated=_sampled(job, chosen, stage, first))
+    sampled = _sampled(job, chosen, stage, first)
+    if integrated(job.accelerator):
+        sampled = Range(0, sampled.expected, sampled.high + _HOSTED)
+    return Graphs(entries=entries, estimated=sampled)
 
 
 def _sum(entries: Iterable[Entry]) -> Range:
@@ -374,11 +383,17 @@ def captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
     twice = facts.two_modes or (facts.since >= (0, 10) and _recurrent(job))
     # Chunked attention supports no whole graphs (model_executor/layers/attention/chunked_local_attention.py).
     chunked = any(mixer.mask == "chunked" for layer, _ in job.basics.model.layers for mixer in layer.mixers)
-    if not twice or chunked or (each > 1 and major in _SINGLE_TOKENS and job.basics.cache_dtype == "fp8"):
+    mode = chosen.graph_mode or ("full_and_piecewise" if twice else "piecewise")
+    single = each > 1 and major in _SINGLE_TOKENS and job.basics.cache_dtype == "fp8"
+    if mode == "piecewise" or chunked or single:
         return sizes, []
     rounded = sorted({each * -(-size // each) for size in sizes})
     sizes = [size for size in rounded if size <= most] or [each]
-    return sizes, [size for size in sizes if each <= size <= each * chosen.sequences]
+    if mode == "full" and major == _HOPPER:  # FlashAttention 3, as other kernels do not capture prompts whole
+        return [], sizes
+    return [] if mode == "full_decode_only" else sizes, [
+        size for size in sizes if each <= size <= each * chosen.sequences
+    ]
 
 
 FIRST_START = "first start: embedding table for kernel autotuning"

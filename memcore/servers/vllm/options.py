@@ -23,10 +23,15 @@ class Options:
     eager: bool
     hybrid: bool
     images: bool
+    encodes: bool
+    """Profiling encodes images, where its runner does."""
+    videos: bool
     item: int
     """Tokens of the largest image or video, which a step must hold; 0 where it need not."""
     compiled: bool | None
     """Whether compiled graphs are in vLLM's cache; None if nothing is said."""
+    graph_mode: str | None
+    """What is captured, where it is given."""
     largest_graph: int | None
     """Tokens of the largest batch that is captured, where it is given."""
     loras: int
@@ -42,6 +47,11 @@ class Options:
     """Kernels that run the experts."""
     states: int
     """Blocks of recurrent states that a sequence has."""
+
+    @property
+    def captures(self) -> bool:
+        """Return whether graphs are captured at all."""
+        return not self.eager and self.graph_mode != "none"
 
     @property
     def graphs_inside(self) -> bool:

@@ -13,6 +13,7 @@ from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import Facts
 from memcore.serving import counted_towers
 from memcore.serving.all_to_all import NEAR, deep_ep, flashinfer, low_latency_bytes, one_sided_bytes, two_sided_bytes
+from memcore.serving.devices import has
 from memcore.serving.encoder import shown
 from memcore.serving.entries import observed, tensor
 from memcore.serving.formats import BYTES
@@ -52,6 +53,58 @@ def _layer_weights(job: ServingJob, stage: Stage) -> Iterator[list[Entry]]:
     storage = Storage(dtype=basics.dtype, stored=basics.stored, sizes=basics.sizes)
     for number, layer in enumerate(stage.layers, stage.first_layer):
         yield list(weight_entries(job.model, Stage(1, 3, number, (layer,)), storage, towers=False))
+
+
+_SHOWN = int(0.06 * GiB)
+"""What AMD's GPUs show beyond a checkpoint's tensors, in six starts of four releases: kernels that are loaded."""
+_MADE_AT_ONCE = 2
+"""How often matrices of a layer may be there while its format is made: as they come, and what becomes of them."""
+
+
+def shown_loading(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
+    """What a device shows beyond weights once they are loaded, where vLLM subtracts that instead of what is allocated.
+
+    Blocks that are free again count, too, as loading does not return them: 2.4 GiB of Qwen3-Coder-Next-FP8 on an
+    MI300X, where a layer has 1.6 (vllm 0.11 to 0.19, platforms/rocm.py, get_current_memory_usage).
+    """
+    if not chosen.facts.shows_loading:
+        return []
+    largest = max((sum(entry.bytes for entry in entries) for entries in _layer_weights(job, stage)), default=0)
+    makes = job.basics.stored is not None or job.basics.model.has_experts
+    bounds = Range(0, _SHOWN, _SHOWN + _MADE_AT_ONCE * makes * largest)
+    text = "observed 0.06 GiB; more where formats are made of what is loaded"
+    return [observed("kernels and free blocks while loading", "weights", bounds, _SEEN, text)]
+
+
+_SEEN = "vllm, platforms/rocm.py, get_current_memory_usage"
+
+
+_EIGHT_BITS, _BLOCK = (8, 9), 128
+"""Compute capability from which GPUs multiply in fp8, and rows of a block that have one scale."""
+_MARLIN = "vllm, model_executor/layers/quantization/utils/marlin_utils_fp8.py"
+
+
+def scaled_by_row(basics: Basics, weights: Sequence[Entry]) -> list[Entry]:
+    """Scales of blocks of fp8 once more for each of a block's rows, in 16 bits, as Marlin has them on older GPUs.
+
+    34.71 GiB are loaded of Qwen3.5-35B-A3B-FP8 on an A100, and 34.22 on a GPU that has fp8.
+    """
+    if basics.accelerator is None or basics.accelerator.stack != "cuda" or has(basics.accelerator, _EIGHT_BITS):
+        return [*weights]
+    return [
+        replace(
+            entry,
+            shape=(*entry.shape, _BLOCK),
+            each=entry.each // _FP32 * _BLOCK * _BF16,
+            source=_MARLIN,
+        )
+        if entry.title.split() == ["fp8-block", "scales"] and entry.shape is not None
+        else entry
+        for entry in weights
+    ]
+
+
+_FP32, _BF16 = 4, 2
 
 
 def offloaded(job: ServingJob, chosen: Options, stage: Stage, weights: Sequence[Entry]) -> tuple[list[Entry], int]:
@@ -160,7 +213,7 @@ UNSEEN = 4 * GiB
 def unseen_tower(job: ServingJob, chosen: Options) -> bool:
     """Whether profiling encodes images with a tower of which the weights alone are known."""
     model, runner = job.basics.model, chosen.runner
-    encodes = chosen.images and (runner is None or runner.images)
+    encodes = chosen.encodes and (runner is None or runner.images)
     known = model.images or shown(model, {}, 1) or counted_towers.known(job.basics.raw)
     return bool(encodes and model.parameters_by_kind.get("tower") and not known)
 

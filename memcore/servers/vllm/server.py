@@ -42,6 +42,8 @@ from memcore.servers.vllm.platforms import (
     exchanged,
     offloaded,
     projections,
+    scaled_by_row,
+    shown_loading,
     unseen_tower,
 )
 from memcore.servers.vllm.settings import VllmSettings
@@ -106,7 +108,7 @@ class _Rank:
     """How much less and how much more that can be."""
     spread: tuple[int, int]
     count: int
-    printed: int
+    printed: Range
     """What the server prints as its peak activation memory."""
     estimated: Range | None
     """What it estimates graphs to take."""
@@ -122,7 +124,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         profiled.append(copied(job, stage))
     libraries = _libraries(job, chosen)
     sent = exchanged(job, chosen)
-    capture = Graphs() if chosen.eager or not stack.captures else graphs(job, chosen, stage, _step(job, chosen))
+    capture = Graphs() if not (chosen.captures and stack.captures) else graphs(job, chosen, stage, _step(job, chosen))
     recorded = [*capture.entries]
     outside = context_and_nccl(job.accelerator, job.num_gpus)
     counts = _counts(job, chosen, stage)
@@ -180,7 +182,9 @@ def _weights(job: ServingJob, chosen: Options, stage: Stage) -> tuple[list[Entry
     slots = list(adapters(job, chosen, stage))
     if slots and chosen.facts.rounded_weights:
         slots.append(unsplit(slots, ADAPTERS, chosen.facts.unsplit))
-    return offloaded(job, chosen, stage, spread_over(job.basics, [*weights, *slots]))
+    weights = scaled_by_row(job.basics, spread_over(job.basics, [*weights, *slots]))
+    held, moved = offloaded(job, chosen, stage, weights)
+    return [*held, *shown_loading(job, chosen, stage)], moved
 
 
 _ASYNC_METHODS = frozenset({"mtp", "eagle", "eagle3", "dflash"})
@@ -229,15 +233,16 @@ def _uncertain(
     return higher + (UNSEEN if unseen_tower(job, chosen) else 0), lower
 
 
-def _printed(chosen: Options, profiled: Sequence[Entry], estimated: Sequence[Entry]) -> int:
+def _printed(chosen: Options, profiled: Sequence[Entry], estimated: Sequence[Entry]) -> Range:
     """Bytes that the log calls peak activation.
 
     Until 0.26 the most that PyTorch's allocator handed out beyond the weights; since 0.27 what of it is free again once
     profiling has ended, and the estimate of graphs (v1/worker/gpu_worker.py, determine_available_memory).
     """
-    if not chosen.facts.buffers_inside:
-        return _bytes([*profiled])
-    return _bytes([*(entry for entry in profiled if entry.category == ACTIVATIONS), *estimated])
+    found = profiled
+    if chosen.facts.buffers_inside:
+        found = [*(entry for entry in profiled if entry.category == ACTIVATIONS), *estimated]
+    return Range(sum(each.low for each in found), _bytes(found), sum(each.high for each in found))
 
 
 def _states(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
@@ -369,8 +374,9 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     """The widest moment of profiling."""
     basics, step = job.basics, _step(job, chosen)
-    seen = shown(basics.model, basics.raw, basics.max_model_len) if _encodes(chosen, stage) else None
-    images = kept_images(basics.model, basics.dtype, chosen.tokens, seen)
+    copied, encodes = chosen.facts.copies_images, _encodes(chosen, stage)
+    seen = shown(basics.model, basics.raw, basics.max_model_len, stamped=copied and chosen.videos) if encodes else None
+    images = kept_images(basics.model, basics.dtype, chosen.tokens, seen, copied=copied)
     if _encodes(chosen, stage):
         images += counted_towers.kept(basics.raw, basics.sizes["h"], basics.dtype, chosen.tokens)
     last = pooling(step) if chosen.pooling else sampling(step)
@@ -392,7 +398,7 @@ def _bytes(entries: Iterable[Entry]) -> int:
 
 def _encodes(chosen: Options, stage: Stage) -> bool:
     """Whether profiling encodes images."""
-    return chosen.images and stage.embeds and (chosen.runner is None or chosen.runner.images)
+    return chosen.encodes and stage.embeds and (chosen.runner is None or chosen.runner.images)
 
 
 _HOSTED = Range(-GiB, int(3.8 * GiB), int(20.1 * GiB))
@@ -407,13 +413,13 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     Where the GPU shares the host's memory, what the compilers' processes take while profiling runs counts as well
     (eugr/spark-vllm-docker, pull request 286); eager starts have none.
     """
-    told = stack_of(job.basics).while_profiling
+    told, hosted = stack_of(job.basics).while_profiling, stack_of(job.basics).hosted and integrated(job.accelerator)
     if told is not None:
         bounds, text = told, "few measured starts on this kind of accelerator are known"
-    elif integrated(job.accelerator) and chosen.facts.profiles_graphs and not chosen.eager:
+    elif hosted and chosen.facts.profiles_graphs and not chosen.eager:
         bounds = _HOSTED
         text = "observed -0.9 to 20 GiB in 21 starts (median 3.8), including the processes that compile and serve"
-    elif integrated(job.accelerator):
+    elif hosted:
         bounds = Range(int(-4.8 * GiB), int(0.25 * GiB), int(20.1 * GiB))
         text = "observed -4.8 to +20.1 GiB: other programs on the host and its file cache count too"
     elif job.basics.layout.tensor > 1 and not switched(job.accelerator):
@@ -570,23 +576,25 @@ _STAYING = frozenset({"weights", "draft model", "adapters", "workspaces"})
 
 def _least(chosen: Options) -> int:
     """Blocks without which graphs of recurrent layers are not captured."""
-    return min(chosen.sequences, chosen.tokens) if chosen.facts.checks_states and not chosen.eager else 0
+    return min(chosen.sequences, chosen.tokens) if chosen.facts.checks_states and chosen.captures else 0
 
 
 def _profiled(job: ServingJob, chosen: Options) -> int:
     """Blocks of the cache with which graphs are profiled (_init_minimal_kv_cache_for_profiling)."""
-    if chosen.eager or not chosen.facts.profiles_graphs:
+    if not chosen.captures or not chosen.facts.profiles_graphs:
         return 0
-    largest = max(captured(job, chosen)[0], default=1)
+    largest = max([size for sizes in captured(job, chosen) for size in sizes], default=1)
     return min(largest, chosen.sequences) if chosen.facts.profiles_few else largest
 
 
 def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, ...]:
     notes = []
-    if not chosen.graphs_inside and not chosen.eager:
+    if not chosen.graphs_inside and chosen.captures:
         second = "before vLLM 0.29, its second model runner does not count CUDA graphs in the budget"
         first = "before vLLM 0.20, CUDA graphs are not counted in the budget"
-        notes.append(second if chosen.facts.graphs_inside else first)
+        told = "with VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0, CUDA graphs are not counted in the budget"
+        left_out = job.config[VllmSettings.estimate_cudagraphs] is False
+        notes.append(told if left_out else second if chosen.facts.graphs_inside else first)
     estimates = [rank.estimated.expected for rank in found if rank.estimated is not None and chosen.graphs_inside]
     if estimates:
         said = "vLLM estimates CUDA graphs at {} before it captures them; the KV cache gets none of that"
@@ -598,7 +606,10 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
     starts = [entry for rank in found for entry in rank.entries if entry.title == FIRST_START]
     more = max((entry.bytes - entry.low for entry in starts), default=0)
     if more:
-        said = "a later start, with compiled graphs in vLLM's cache, leaves up to {} more for the KV cache"
+        said = (
+            "a later start, with compiled graphs in vLLM's cache, leaves up to {} more for the KV cache; "
+            "to narrow the range, set engine.compile_cache: false for first starts, true for later ones"
+        )
         notes.append(Message(said, format_bytes(more)))
     notes += [*elsewhere(job, chosen), *notes_of(job.basics)]
     start = _start(job, chosen, found)

@@ -53,6 +53,23 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         default="twice max_num_seqs, at most 512 and max_num_batched_tokens",
         advanced=True,
     )
+    cudagraph_mode = setting(
+        Choice(
+            ("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
+            {
+                "none": "compiled, but not captured",
+                "piecewise": "graphs of what lies between attention layers",
+                "full": "whole steps of any requests, where the attention kernel allows it",
+                "full_decode_only": "whole steps that only decode",
+                "full_and_piecewise": "whole steps that only decode, and pieces of all others",
+            },
+        ),
+        "Kind of CUDA graphs",
+        "What is captured (cudagraph_mode of --compilation-config).",
+        flag="graph-mode",
+        default="full_and_piecewise from 0.11, before that piecewise",
+        advanced=True,
+    )
     compile_cache = setting(
         Flag(),
         "Compile cache kept",
@@ -68,6 +85,39 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         "Sample with FlashInfer, which sorts no logits (VLLM_USE_FLASHINFER_SAMPLER). The log says which sampler runs.",
         flag="flashinfer-sampler",
         default="true from 0.21; before 0.11.1 if FlashInfer is installed",
+        advanced=True,
+    )
+    estimate_cudagraphs = setting(
+        Flag(),
+        "CUDA graphs in the budget",
+        "Subtract the estimate of CUDA graphs from the KV cache (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS).",
+        flag="estimate-graphs",
+        default="true from 0.20; graphs are estimated since 0.19",
+        advanced=True,
+    )
+    use_v2_model_runner = setting(
+        Flag(),
+        "Second model runner",
+        "Run with the second model runner, or never (VLLM_USE_V2_MODEL_RUNNER). Before 0.29 only the first one logs an "
+        "estimate of CUDA graphs.",
+        flag="v2-runner",
+        default="by release and architecture",
+        advanced=True,
+    )
+    skip_mm_profiling = setting(
+        Flag(),
+        "No image profiling",
+        "Encode no images while profiling. The KV cache gets that memory, and requests with images may run out of it.",
+        flag="skip-mm-profiling",
+        default="false",
+        advanced=True,
+    )
+    videos_per_sequence = setting(
+        Integer(minimum=0, unit="videos"),
+        "Videos",
+        "Videos per prompt. In 0.11 and 0.12 profiling shows Qwen3-VL one, unless 0 allows images alone.",
+        flag="prompt-videos",
+        default="what the server profiles with",
         advanced=True,
     )
     enable_prefix_caching = setting(
@@ -222,6 +272,16 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "CUDA Graph 的最大 token 数",
         "max_num_seqs 的两倍，不超过 512 和 max_num_batched_tokens",
     ),
+    VllmSettings.cudagraph_mode: (
+        "捕获哪些 CUDA Graph（--compilation-config 的 cudagraph_mode）。",
+        "CUDA Graph 的种类",
+        "0.11 起为 full_and_piecewise，之前为 piecewise",
+        "只编译，不捕获",
+        "捕获注意力层之间的部分",
+        "捕获任意请求的完整步骤，前提是注意力 kernel 支持",
+        "只捕获纯解码的完整步骤",
+        "纯解码捕获完整步骤，其余分段捕获",
+    ),
     VllmSettings.compile_cache: (
         "vLLM 的编译缓存是否保留自先前的启动。首次启动用嵌入表给 kernel 计时，KV 缓存因此更小。",
         "已编译过",
@@ -231,6 +291,25 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "用 FlashInfer 采样，不对 logits 排序（VLLM_USE_FLASHINFER_SAMPLER）。日志写明用的是哪一种。",
         "FlashInfer 采样",
         "0.21 起为 true；0.11.1 之前取决于是否安装了 FlashInfer",
+    ),
+    VllmSettings.estimate_cudagraphs: (
+        "从 KV 缓存中扣除对 CUDA Graph 的估计（VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS）。",
+        "CUDA Graph 计入预算",
+        "0.20 起为 true；0.19 起才有估计",
+    ),
+    VllmSettings.use_v2_model_runner: (
+        "用第二种 model runner，或始终不用（VLLM_USE_V2_MODEL_RUNNER）。0.29 之前只有第一种会记录 CUDA Graph 的估计。",
+        "第二种 model runner",
+        "按版本和架构",
+    ),
+    VllmSettings.skip_mm_profiling: (
+        "显存探测时不编码图像。省下的显存归 KV 缓存，带图像的请求可能因此显存不足。",
+        "探测时不用图像",
+    ),
+    VllmSettings.videos_per_sequence: (
+        "每个提示中的视频数。0.11 与 0.12 的 profiling 给 Qwen3-VL 一段视频；0 则只给图像。",
+        "视频",
+        "服务器做 profiling 时的视频数",
     ),
     VllmSettings.enable_prefix_caching: ("相同前缀复用缓存块；缓存池大小不变，但容纳更多。", "前缀缓存"),
     VllmSettings.disable_hybrid_kv_cache_manager: (

@@ -56,6 +56,10 @@ class Stack:
     """Layers with a window free what is out of sight."""
     alignment: int | None = None
     """The tokens that a block next to recurrent states is a multiple of, where its keys alone hold a state."""
+    seen_loading: tuple[int, ...] = ()
+    """The first release that does not take what the device shows for what loading takes."""
+    hosted: bool = True
+    """What is free of an integrated GPU is what the host has free (platforms/cuda.py, is_integrated_gpu)."""
     graphs: Range | None = None
     """What captured graphs take, where drivers are not NVIDIA's or AMD's."""
 
@@ -63,7 +67,7 @@ class Stack:
 _SIXTEEN_AND_EIGHT = frozenset({"fp8", "fp8-channel", "fp8-block", "int8"})
 STACKS: Mapping[str, Stack] = {
     "cuda": Stack(title="NVIDIA", sorts=False),
-    "rocm": Stack(title="AMD", estimates=(0, 26)),
+    "rocm": Stack(title="AMD", estimates=(0, 26), seen_loading=(0, 24), hosted=False),
     "xpu": Stack(
         title="Intel",
         estimates=(0, 31),
@@ -128,7 +132,15 @@ def on_stack(read: Defaults, basics: Basics, found: Facts, version: tuple[int, .
     if not stack.inductor:
         found = replace(found, times_kernels=False, sampler=8, masks_with_triton=False, flashinfer_samples=False)
     unsplit = found.unsplit if stack is STACKS["cuda"] else None
-    return replace(found, unsplit=unsplit, graphs_inside=found.graphs_inside and version >= stack.estimates)
+    inside = _estimates(read, found, stack, version)
+    return replace(found, unsplit=unsplit, graphs_inside=inside, shows_loading=version < stack.seen_loading)
+
+
+def _estimates(read: Defaults, found: Facts, stack: Stack, version: tuple[int, ...]) -> bool:
+    """Return whether the estimate of graphs is taken from the cache: as told, else by release and accelerator."""
+    told, elsewhere = read.given(VllmSettings.estimate_cudagraphs), stack is not STACKS["cuda"]
+    inside = found.graphs_inside if told is None else told and found.profiles_graphs
+    return bool(inside) and (version >= stack.estimates or (told is True and not elsewhere))
 
 
 _USUAL_BLOCK, _ASCEND_BLOCK = 16, 128

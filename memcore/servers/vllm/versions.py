@@ -60,6 +60,9 @@ class Facts:
     """Graphs are captured piece by piece for all sizes, and whole for decoding (FULL_AND_PIECEWISE)."""
     skips_towers: bool = False
     """Towers are not loaded where no image is allowed (vllm, pull requests 22299 and 32605)."""
+    copies_images: bool = False
+    """Profiling copies what images become into as many rows as a step may encode, and counts the words between frames
+    of Qwen3-VL's videos by their other tokens (0.11.0 to 0.12: v1/worker/gpu_model_runner.py, profile_run)."""
     wide_steps: bool = False
     """Sizes from 256 on are captured in steps of 16, not 8."""
     mxfp4_tile: int = 64
@@ -89,6 +92,8 @@ class Facts:
     settles_late: bool = False
     """Blocks leave a window once the results of a step are there, so that a sequence may hold those of every step under
     way: two, where the next step is scheduled meanwhile (`max_in_flight_tokens`, not in 0.25.1; vllm, issue 49878)."""
+    shows_loading: bool = False
+    """What loading is said to take is what the device shows, where `Stack.seen_loading` says so."""
     whole_device: bool = False
     """The budget holds everything that is used on the GPU, the CUDA context and other processes too. Not in the former
     engine from 0.6.5 on (worker/worker.py, `baseline_memory_in_bytes`), nor in the present one from 0.9.1 on
@@ -121,10 +126,10 @@ _V1 = replace(_V1_OPTIONAL, since=(0, 8, 3), falls_back=False)
 _APART = replace(_V1, since=(0, 9, 1), whole_device=False, checks_free=True)
 _FEWER_SIZES = replace(_APART, since=(0, 10))
 _STATES = replace(_FEWER_SIZES, since=(0, 10, 2), falls_back_for_states=False)
-_TWO_MODES = replace(_STATES, since=(0, 11), skips_towers=True, two_modes=True, mxfp4_tile=32)
+_TWO_MODES = replace(_STATES, since=(0, 11), skips_towers=True, two_modes=True, mxfp4_tile=32, copies_images=True)
 _SORTING = replace(_TWO_MODES, since=(0, 11, 1), flashinfer_samples=False)
 _WIDE_STEPS = replace(_SORTING, since=(0, 12), wide_steps=True, opens_more=True)
-_WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True, shortest_steps=True)
+_WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True, shortest_steps=True, copies_images=False)
 _TRITON = replace(_WORKSPACE, since=(0, 17), mxfp4_tile=64, sampler=8, masks_with_triton=True)
 _PROFILED = replace(_TRITON, since=(0, 19), profiles_graphs=True, times_kernels=True)
 _GRAPHS = replace(_PROFILED, since=(0, 20), utilization=0.92, graphs_inside=True, checks_states=True, whole_items=True)
@@ -222,12 +227,17 @@ def second_runner(
     >>> second_runner("0.33", "qwen3", plain=True, method="ngram") is None
     False
     """
-    number = release(version)
-    row = max((row for row in RUNNERS if row.since <= number), key=lambda row: row.since, default=None)
+    row = latest_runner(version)
     if row is None or (method is not None and method not in row.methods) or (quantized and not row.quantized):
         return None
     runs = row.everything or (row.dense and plain) or family in row.families
     return row if runs else None
+
+
+def latest_runner(version: object) -> Runner | None:
+    """The second model runner of a release, if it has one."""
+    number = release(version)
+    return max((row for row in RUNNERS if row.since <= number), key=lambda row: row.since, default=None)
 
 
 _TWO_COPIES = 8

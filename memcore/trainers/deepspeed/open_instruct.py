@@ -122,7 +122,7 @@ OPEN_INSTRUCT = Tool(
     ),
     meanings=(
         Meaning(sets={Training.attention: "flash"}, keys={"attn_implementation": "flash_2"}),
-        Meaning(sets={Training.attention: "flash"}, keys={"attn_implementation": "flash_3"}),
+        Meaning(sets={Training.attention: "flash", Training.flash_version: 3}, keys={"attn_implementation": "flash_3"}),
         Meaning(sets={Training.attention: "sdpa"}, keys={"attn_implementation": "torch"}),
         Meaning(sets={Training.attention: "flash"}, keys={"attn_implementation": "flash_attention_2"}),
         Meaning(sets={Training.attention: "sdpa"}, keys={"attn_implementation": "sdpa"}),

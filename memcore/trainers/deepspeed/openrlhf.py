@@ -154,6 +154,7 @@ def _batch(normalized: dict[str, Any], notes: list[str], *, generating: bool) ->
         notes.append("sequences are packed up to --train.max_tokens_per_gpu tokens: counted as one sequence")
     else:
         normalized[_BATCH] = normalized.pop("--train.micro_batch_size", 1 if generating else 8)
+        normalized.setdefault("--train.batch_size", 128)
     if generating:
         normalized[_COMPLETION] = normalized["--data.max_len"]
 

@@ -76,9 +76,16 @@ def zero_engine(read: Defaults) -> str:
     return f"{name}3" if (read.given(_PARAM) or "none") == "none" else f"{name}3-offload"
 
 
+_STAGES: Mapping[str, int] = {"openrlhf": 2}
+"""Stages that training loops run where nothing is said (openrlhf/cli/train_sft.py, `--ds.zero_stage`)."""
+
+
 def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
     """Return what ZeRO does."""
-    stage = int(read.take(_STAGE, 0, "DeepSpeed's default: no ZeRO"))
+    framework = read.given(EngineSettings.framework)
+    usual = _STAGES.get(str(framework))
+    reason = "DeepSpeed's default: no ZeRO" if usual is None else Message("{}'s default", framework)
+    stage = int(read.take(_STAGE, usual or 0, reason))
     optimizer, parameters = read.take(_OPTIMIZER, "none"), read.take(_PARAM, "none")
     if optimizer != "none" and stage == 0:
         read.refuse(_OPTIMIZER, "found {!r}; needs {} 1, 2 or 3", optimizer, _STAGE)

@@ -156,7 +156,9 @@ def with_recipe(config: Config, name: str) -> tuple[Config, list[Assumption]]:
         f"{config[EngineSettings.framework]}'s default",
     )
     if "bridge" in framework:
-        preset = PRECISIONS.get(config.get(EngineSettings.fp8_recipe), {})
+        eight = config[Training.precision] == "fp8-mixed" or config[Training.compute_dtype] == "fp8"
+        usual = "delayed" if eight else None
+        preset = PRECISIONS.get(config[EngineSettings.fp8_recipe] or usual, {})
         row = {**BRIDGE, **preset, **next((values for part, values in RECIPES.items() if part in name.lower()), {})}
         source = "Megatron Bridge's recipe for this model"
         if _is_benchmark(config, name.lower()):

@@ -364,7 +364,7 @@ BRIDGE = Tool(
     adapters=_ADAPTED,
     unsaid=dict.fromkeys((
         Training.precision, Training.micro_batch_size, Training.gradient_accumulation_steps, Training.sequence_length,
-        Training.adapter.rank, Training.adapter.dropout, Training.adapter.target_modules,
+        Training.adapter.rank, Training.adapter.dropout, Training.adapter.target_modules, EngineSettings.fp8_recipe,
     )),
     source="Megatron Bridge, training/config.py",
 )  # fmt: skip

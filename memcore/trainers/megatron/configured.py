@@ -11,10 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from memcore.config.hardware import Hardware
+from memcore.config.settings import Config
 from memcore.formats.normalized import GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key
 from memcore.tools.vocabulary import is_flag
 from memcore.trainers.megatron.files import MEGATRON, arguments
+from memcore.trainers.megatron.networks.described import described, numbers
 
 _RENAMED: Mapping[str, str] = {
     "num_moe_experts": "num_experts", "virtual_pipeline_model_parallel_size": "num_virtual_stages_per_pipeline_rank",
@@ -39,6 +41,7 @@ _INSIDE = frozenset({
     "align_grad_reduce", "enable_one_logger",
 })  # fmt: skip
 """Fields that no argument sets, which are on where nothing is said, and checks and logs of the same kind."""
+_GROUPED = "--group-query-attention"
 _OFF = (None, False, "", 0, "null")
 
 
@@ -56,6 +59,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
             flags[flag if is_flag(MEGATRON.vocabulary, flag) else key] = value
         elif value == 0 and not isinstance(value, bool) and name.endswith("dropout"):
             flags[flag] = 0.0
+    if "--num-query-groups" in flags:  # a field of its config, which has no switch for it
+        flags[_GROUPED] = True
     return arguments(flags)
 
 
@@ -82,7 +87,6 @@ _TOP = frozenset(_TOP_NAMES.split())
 _FIELDS = {argument: field for field, argument in _RENAMED.items()}
 _SWITCHES = {flag: field for field, flag in reversed([*_ON.items()])}
 _FUNCTIONS = {flag: name for name, flag in _ACTIVATIONS.items()}
-_LAUNCHED = ("--group-query-attention",)
 
 
 def _placed(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,12 +95,12 @@ def _placed(flags: Mapping[str, Any]) -> dict[str, Any]:
     for flag, value in flags.items():
         plain = flag.removeprefix("--").replace("-", "_")
         name = _FIELDS.get(plain, plain)
-        if flag in _LAUNCHED or flag.startswith("*"):
+        if flag == _GROUPED or flag.startswith("*"):
             continue
         if flag in _FUNCTIONS:
-            keys["language_model.activation_func"] = _FUNCTIONS[flag]
+            keys |= {"language_model.activation_func": _FUNCTIONS[flag]} if value else {}
         elif flag in _SWITCHES:
-            keys[f"{_section(_SWITCHES[flag])}{_SWITCHES[flag]}"] = False
+            keys[f"{_section(_SWITCHES[flag])}{_SWITCHES[flag]}"] = not value
         else:
             keys[f"{_section(name)}{name}"] = value
     return keys
@@ -104,6 +108,15 @@ def _placed(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def _section(name: str) -> str:
     return "" if name in _TOP else "model_parallel." if name in _PARALLEL else "language_model."
+
+
+_NUMBERS: Mapping[str, str] = {"norm_epsilon": "language_model.layernorm_epsilon", "rotary_base": "rotary_base"}
+
+
+def _beside(config: Config) -> dict[str, Any]:
+    """Numbers of a model by name that change no size."""
+    given = numbers(config) if described(config) is not None else {}
+    return {_NUMBERS[name]: value for name, value in given.items() if name in _NUMBERS}
 
 
 MEGATRON_YAML = replace(
@@ -127,6 +140,7 @@ MEGATRON_YAML = replace(
     alongside={"--fp8-format": ("--bf16", True)},
     always={"--tensor-model-parallel-size": 1},
     placed=_placed,
+    written=_beside,
     source="Megatron-LM, megatron/training/yaml_arguments.py",
 )
 

@@ -9,12 +9,14 @@ from typing import Any
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.shell import variable_given
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message
 from memcore.networks.catalog import catalog, full_name
+from memcore.trainers.megatron.networks.described import described, numbers
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.settings import TorchSettings
 
@@ -25,8 +27,8 @@ _DIMENSIONS = (
     "moe_shared_expert_intermediate_size kv_lora_rank q_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim "
     "mtp_num_layers hybrid_layer_pattern mamba_state_dim mamba_head_dim mamba_num_groups mamba_num_heads "
     "swiglu squared_relu disable_bias_linear add_qkv_bias untie_embeddings_and_output_weights qk_layernorm "
-    "apply_layernorm_1p multi_latent_attention moe_router_enable_expert_bias mtp_use_repeated_layer "
-    "encoder_num_layers decoder_num_layers encoder_seq_length decoder_seq_length"
+    "moe_shared_expert_gate apply_layernorm_1p multi_latent_attention moe_router_enable_expert_bias "
+    "mtp_use_repeated_layer encoder_num_layers decoder_num_layers encoder_seq_length decoder_seq_length"
 )
 _SWITCHES = (
     "precision_aware_optimizer grad_reduce_in_bf16 overlap_grad_reduce overlap_param_gather deterministic_mode "
@@ -255,6 +257,15 @@ def _stages(layout: str | list[int]) -> str:
     return layout if isinstance(layout, str) else f"E{'|'.join(f't*{count}' if count else '' for count in layout)}L"
 
 
+def _beside(config: Config) -> dict[str, Any]:
+    """What else a script says of a model by name: its tokenizer, and numbers that change no size."""
+    if described(config) is None:
+        return {}
+    named = {"tokenizer_type": "HuggingFaceTokenizer", "tokenizer_model": full_name(config.model)} if isinstance(
+        config.model, str) else {}  # fmt: skip
+    return {_flag(name): value for name, value in {**named, **numbers(config)}.items()}
+
+
 MEGATRON = Tool(
     name="megatron",
     title="Megatron-LM",
@@ -269,6 +280,8 @@ MEGATRON = Tool(
         "*architecture": "architecture", **{f"--{name.replace('_', '-')}": name for name in _DIMENSIONS.split()},
     },
     alongside={"--num-query-groups": (_GROUPS, True), "--fp8-format": ("--bf16", True)},
+    described=described,
+    written=_beside,
     normalized=arguments,
     world=("--nproc_per_node", "--nnodes"),
     batch="--global-batch-size",

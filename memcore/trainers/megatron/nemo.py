@@ -10,14 +10,14 @@ micro-batches of 4, 8 sequences in a step where a data module says nothing), col
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from pkgutil import get_data
 from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.builders import FUNCTION, handed_over
@@ -26,6 +26,17 @@ from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
 from memcore.trainers.megatron.bridge_files import BRIDGE, of_bridge
+from memcore.trainers.megatron.nemo_command import (
+    ADAPTED,
+    CALLBACKS,
+    OF_MODEL,
+    otherwise,
+    placed,
+    recipe_of,
+    recipes,
+    written,
+)
+from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.swift import unevenly
 
 TELLS = "nemo.collections"
@@ -67,18 +78,6 @@ _STAGES: Mapping[str, str] = {
     "num_layers_in_first_pipeline_stage": "decoder_first_pipeline_num_layers",
     "num_layers_in_last_pipeline_stage": "decoder_last_pipeline_num_layers",
 }
-_OF_MODEL = ("recompute_", "cross_entropy_", "mtp_loss", "attention_backend", "seq_length", "tp_comm", "moe_permute",
-             "moe_token_dispatcher", "moe_grouped", "cpu_offloading", "gradient_accumulation", "apply_rope",
-             "masked_softmax", "bias_", "enable_cuda_graph", "external_cuda", "fp8", "deallocate", "hidden_dropout",
-             "attention_dropout", "mtp_num_layers", "use_te_rng", "distribute_saved", "make_vocab")  # fmt: skip
-"""Fields of a model's config that say how it is run; others make another network of it."""
-
-
-@lru_cache(maxsize=1)
-def recipes() -> Mapping[str, Any]:
-    """What each recipe sets, by name; what most of them share is under the empty one."""
-    found: Mapping[str, Any] = json.loads(get_data("memcore", "data/nemo.json") or b"{}")
-    return found
 
 
 @lru_cache(maxsize=1)
@@ -181,11 +180,21 @@ def _of_command(found: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError.at("--factory", "is required; it names the recipe, as in --factory llama3_8b")
     name, bracket, inside = said.partition("(")
     arguments = _arguments(inside.rstrip(") ")) if bracket else {}
-    overrides = {key: value for key, value in found.items() if key[:1].isalpha() and key != "factory"}
+    overrides = {key: _value(value) for key, value in found.items() if key[:1].isalpha() and key != "factory"}
     plain = {key: value for key, value in overrides.items() if "." not in key}
     keys = changed(name.strip(), kind, {**arguments}, plain)
     keys |= {key: value for key, value in overrides.items() if "." in key}
+    if not overrides.get(CALLBACKS, True):  # in place of the recipe's own
+        keys.pop("overlap.tp_comm_overlap", None)
     return {_RECIPE: name.strip(), **keys}
+
+
+def _value(value: Any) -> Any:
+    """A value as NeMo-Run reads it: Python's literal, else a word."""
+    try:
+        return ast.literal_eval(value) if isinstance(value, str) else value
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -193,10 +202,7 @@ def _arguments(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in re.split(r",(?![^\[]*\])", text):
         name, equals, value = each.partition("=")
-        try:
-            found[name.strip()] = ast.literal_eval(value.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            found[name.strip()] = value.strip()
+        found[name.strip()] = _value(value.strip())
         if not equals:
             raise ConfigError.at("--factory", "found {!r}; arguments are written NAME=VALUE", each.strip())
     return found
@@ -267,7 +273,7 @@ def _refuse_others(keys: Mapping[str, Any]) -> None:
                                "megatron")  # fmt: skip
     for name, value in keys.items():
         last = name.removeprefix("model.config.")
-        if name.startswith("model.config.") and last != "()" and not last.startswith(_OF_MODEL):
+        if name.startswith("model.config.") and last != "()" and not last.startswith(OF_MODEL):
             raise UnsupportedError(name, "found {!r:.80}; it changes the recipe's network: describe the model with "
                                    "--model", value)  # fmt: skip
 
@@ -355,10 +361,25 @@ def _adapter(keys: Mapping[str, Any]) -> dict[str, Any]:
 NEMO = Tool(
     name="nemo",
     title="NeMo",
-    syntax="yaml",
+    syntax="overrides",
+    program=_PROGRAMS[0],
+    scripts={"pretrain": _PROGRAMS[1]},
     engines=BRIDGE.engines,
     tells=(_RECIPE,),
     model=MODEL,
+    models={},
+    knows=lambda config: recipe_of(config) is not None,
+    needs={EngineSettings.framework: "nemo"},
+    placed=placed,
+    written=written,
+    otherwise=otherwise,
+    adapters=tuple(ADAPTED),
+    unsaid=dict.fromkeys((
+        *BRIDGE.unsaid, Training.packed_sequences, Parallelism.sequence_parallel,
+        Parallelism.expert_tensor_parallel_size, MegatronSettings.distributed_optimizer,
+        MegatronSettings.cross_entropy_loss_fusion, MegatronSettings.tp_comm_overlap,
+        MegatronSettings.overlap_grad_reduce, MegatronSettings.overlap_param_gather,
+    )),
     prefixes=_PROGRAMS,
     normalized=_normalized,
     batch=BRIDGE.batch,
@@ -376,7 +397,6 @@ NEMO = Tool(
              "model.save_ckpt_format", "model.gradient_as_bucket_view", "model.progress_interval", "model.tokenizer*",
              "optim.*", "log.*", "resume.*", "tokenizer*", "decoder_*", "name", "dir", "fn", "*steps", "*lr",
              "limit_*", "log_*", "val_*", "accumulate_grad_batches", "gradient_clip_val", *BRIDGE.ignored),
-    read_only=True,
     source="NVIDIA/NeMo, nemo/collections/llm/recipes/",
 )  # fmt: skip
 TOOLS = (NEMO,)

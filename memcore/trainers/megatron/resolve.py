@@ -259,9 +259,7 @@ def _refuse_unequal(read: Defaults, model: Model, ranks: Ranks) -> None:
             shared |= _shared_heads(mixer, sizes, ranks_of_tensors)
         if isinstance(layer.feed_forward, FeedForward):
             shared["feed-forward columns"] = product(layer.feed_forward.down.inner, sizes)
-    for name, size in shared.items():
-        if size % ranks_of_tensors:
-            read.refuse(path, "found {}, which does not divide {}'s {:,} {}", ranks_of_tensors, model.name, size, name)
+    read.refuse_uneven(path, ranks_of_tensors, model.name, shared)
     if ranks.expert > 1 and "E" not in sizes:
         read.refuse(EXPERTS, "found {}; {} has no routed experts; allowed: {}", ranks.expert, model.name, 1)
 
@@ -285,7 +283,8 @@ def _sizes(read: Defaults, model: Model, ranks: Ranks) -> dict[str, int]:
     if model.network.embedding_and_head.positions is not None and sequence > most:
         read.refuse(Training.sequence_length, "found {}; {} has {} learned positions", sequence, model.name, most)
     parts = 2 * ranks.context if ranks.context > 1 else 1
-    if sequence % (parts * (ranks.tensor if ranks.sequence else 1)):
+    split = parts * (ranks.tensor if ranks.sequence else 1)
+    if sequence % split and not read.is_refused(Parallelism.tensor_parallel_size):
         read.refuse(Training.sequence_length, "found {}, which is not divisible by the ranks that split it", sequence)
     batch = read.take(Training.micro_batch_size, 1, "one sequence")
     sizes = {

@@ -6,8 +6,10 @@ megatron_base_args.py (`seq_length` is `packing_length` or `max_length`).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from memcore.config.engine import EngineSettings
@@ -20,6 +22,7 @@ from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model
 from memcore.networks.network import LANGUAGE_MODEL
+from memcore.tools.switches import SWITCHES
 from memcore.tools.towers import sees
 from memcore.trainers.megatron.files import MEGATRON, uneven
 from memcore.trainers.megatron.settings import MegatronSettings
@@ -56,10 +59,32 @@ _ELSEWHERE = ("--bf16", "--fp16", "--spec", "--no-gradient-accumulation-fusion",
 """Flags that are other keys here."""
 
 
+_POOLED = ("embedding", "reranker")
+_RANKED = (*_POOLED, "generative_reranker")
+"""Tasks that compare a text with another one; the last one does with the vocabulary's logits."""
 _COMPLETION = 512
 """Tokens of a completion where nothing is said (arguments/megatron_args.py)."""
 _BETA = 0.04
 """The weight of the distance from a reference model (arguments/rlhf_args.py)."""
+
+
+_GENERATION = ("use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "sleep_level", "offload_model",
+               "offload_optimizer", "max_completion_length")  # fmt: skip
+"""How answers are generated before an update, and what leaves the GPU meanwhile."""
+_SHARE = 0.9
+
+
+def _awake(found: Mapping[str, Any]) -> list[str]:
+    """A note on an inference engine on the same GPUs that does not sleep during the update.
+
+    Source: ms-swift 4.5, swift/megatron/arguments/megatron_args.py (`sleep_level` 0, `use_vllm`).
+    """
+    beside = found.get("vllm_mode") == "colocate" and found.get("use_vllm", True) is True
+    if not beside or found.get("sleep_level", 0) != 0:
+        return []
+    share = found.get("vllm_gpu_memory_utilization", _SHARE)
+    said = "sleep_level is 0: vLLM keeps {} of the GPU during the update, which is not counted"
+    return [Message(said, share)]
 
 
 def _kind(found: Mapping[str, Any]) -> object:
@@ -75,12 +100,12 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     if method not in (None, "grpo", "dpo", "rm"):
         raise UnsupportedError.of_value("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
     task = found.get("task_type", "causal_lm")
-    if task not in ("causal_lm", "seq_cls"):
+    if task not in ("causal_lm", "seq_cls", *_RANKED):
         raise UnsupportedError.of_value(
             "task_type",
             task,
-            "supported: 'causal_lm', 'seq_cls'; without it, the head of the whole vocabulary is counted, which is "
-            "larger",
+            "supported: causal_lm, seq_cls, embedding, reranker, generative_reranker; without it, the head of the "
+            "whole vocabulary is counted, which is larger",
         )
 
 
@@ -100,8 +125,14 @@ def _compared(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _classified(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-    """The head of classes, or of rewards (arguments/rlhf_args.py: `rm` is seq_cls with one label)."""
-    if found.get("task_type") != "seq_cls" and _method(found) != "rm":
+    """The head of classes, or of rewards (arguments/rlhf_args.py: `rm` is seq_cls with one label).
+
+    A text's embedding is what the last layer has, without a head (swift/megatron/model/gpt_bridge.py).
+    """
+    task = found.get("task_type")
+    if task in _RANKED:
+        notes.append(Message("task_type {}: texts are counted in pairs; further negatives need more", task))
+    if task not in ("seq_cls", *_POOLED) and _method(found) != "rm":
         return {}
     labels = found.get("num_labels", 1)
     if labels != 1:
@@ -122,28 +153,32 @@ def _paired(found: Mapping[str, Any]) -> dict[str, Any]:
     swift/template/base.py (`encode`: lengths of both count).
     """
     each = found.get("micro_batch_size", 1)
-    if _method(found) not in ("dpo", "rm") or found.get("packing") is True or not isinstance(each, int):
+    pairs = _method(found) in ("dpo", "rm") or found.get("task_type") in _RANKED
+    if not pairs or found.get("packing") is True or not isinstance(each, int):
         return {}
-    whole = found.get("global_batch_size")
+    whole = found.get("global_batch_size", 16)
     return {"micro_batch_size": 2 * each, **({"global_batch_size": 2 * whole} if isinstance(whole, int) else {})}
 
 
 def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """The arguments with ms-swift's defaults: full fine-tuning in bf16, with packed sequences where asked for."""
-    found = _of_folder({name: value for name, value in found.items() if name not in _OF_NODES})
+    found = _of_folder({name: value for name, value in _with_fields(found).items() if name not in _OF_NODES})
     _refuse_others(found)
     notes: list[str] = _unsaved(found)
+    length = _length(found)
     if found.get("rlhf_type") == "grpo":
         notes += ["only the update is counted, not generation",
                   "log-probabilities of vocabulary shards are counted as a supervised loss"]  # fmt: skip
-    normalized = {"attention_backend": "flash", **found, _FRAMEWORK: "ms-swift"}
+        notes += _awake(found)
+        found = {name: value for name, value in found.items() if name not in _GENERATION}
+    normalized = {"attention_backend": "flash", "global_batch_size": 16, **found, _FRAMEWORK: "ms-swift"}
     normalized["attention_backend"] = re.sub(r"^flash_\d$", "flash", str(normalized["attention_backend"]))
     if normalized["attention_backend"] == "auto":
         del normalized["attention_backend"]
     normalized[_PRECISION] = _precision(found)
     if normalized.get("optimizer") == "dist_muon":
         normalized |= {"optimizer": "muon", "use_distributed_optimizer": True}
-    normalized["max_length"] = _length(found)
+    normalized["max_length"] = length
     if found.get("packing") is True:
         normalized[_PACKED] = True
     else:
@@ -161,6 +196,46 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
         normalized["moe_flex_dispatcher_backend"] = "deepep"
     unevenly(normalized, "model")
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
+
+
+_EXTRA = "megatron_extra_kwargs"
+_INNER: Mapping[str, str] = {
+    "microbatch_group_size_per_virtual_pipeline_stage": "microbatch_group_size_per_vp_stage",
+    "overlap_p2p_communication_warmup_flush": "overlap_p2p_comm_warmup_flush",
+    **{name: name for name in (
+        "attention_dropout", "hidden_dropout", "cuda_graph_impl", "cuda_graph_modules", "cuda_graph_scope",
+        "cuda_graph_warmup_steps", "defer_embedding_wgrad_compute", "delay_wgrad_compute", "deterministic_mode",
+        "distribute_saved_activations", "fine_grained_activation_offloading", "first_last_layers_bf16",
+        "min_offloaded_tensor_size", "moe_flex_dispatcher_backend", "moe_router_fusion", "moe_router_pre_softmax",
+        "offload_modules", "overlap_moe_expert_parallel_comm", "use_fused_weighted_squared_relu",
+        "use_transformer_engine_op_fuser", "wgrad_deferral_limit",
+    )},
+}  # fmt: skip
+"""Arguments that ms-swift 4.6 has none for, and the fields of Megatron-Core's config that they are; it passes those on
+(swift/megatron/model/utils.py: `kwargs.update(args.megatron_extra_kwargs)`)."""
+_FORMER = ("grad_reduce_in_bf16", "num_distributed_optimizer_instances", "outer_dp_sharding_strategy",
+           "recompute_activations")  # fmt: skip
+"""Arguments of earlier releases that are no fields of that config."""
+
+
+def _with_fields(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with the fields of Megatron-Core's config that are passed on, as a mapping or as JSON."""
+    plain, said = dict(found), found.get(_EXTRA)
+    if isinstance(said, str):
+        with suppress(ValueError):
+            fields = json.loads(said)
+            plain |= {f"{_EXTRA}.{name}": value for name, value in fields.items()} if isinstance(fields, dict) else {}
+            del plain[_EXTRA]
+    for name, field in _INNER.items():
+        if f"{_EXTRA}.{field}" in plain:
+            plain[name] = plain.pop(f"{_EXTRA}.{field}")
+    return plain
+
+
+def _placed(words: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, and those that there are none for as fields."""
+    kept = {name: value for name, value in words.items() if name not in _FORMER}
+    return {f"{_EXTRA}.{_INNER[name]}" if name in _INNER else name: value for name, value in kept.items()}
 
 
 _OF_NODES = ("nnodes", "node_rank", "master_addr", "master_port")
@@ -270,6 +345,7 @@ MEGATRON_SWIFT = Tool(
     ),
     model="model",
     normalized=_normalized,
+    placed=_placed,
     written=lambda config: {"task_type": "seq_cls"} if config[Training.method.name] == "classify" else {},
     batch="global_batch_size",
     per_chunk="num_layers_per_virtual_pipeline_stage",
@@ -314,10 +390,11 @@ MEGATRON_SWIFT = Tool(
         ),
     ),
     defaults={Training.micro_batch_size: 1, Training.activation_checkpointing.policy: "selective"},
+    switches=SWITCHES,
     settles=("rlhf_type", "task_type", "tuner_type", "train_type", "bf16", "fp16", "torch_dtype", "packing",
              "packing_length", "modules_to_save",
              "num_labels", "lora_rank", "lora_dropout", "target_modules", "moe_enable_deepep", "padding_free",
-             "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", "max_completion_length",
+             "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", *_GENERATION,
              *_OFF),
     vocabulary=("megatron-swift", "ms-swift"),
     ignored=("ENV.*",),
@@ -332,11 +409,19 @@ ARGUMENTS = tuple(
     if each.name not in ("micro_batch_size", "max_length") and not each.name.startswith("*")
 )  # fmt: skip
 """Arguments of Megatron-LM that files of other tools have too, whatever they call a batch and its length."""
+_LINEAR = {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}
+
+
+def _whole(targets: Any) -> Any:
+    """All linear layers by their word, where each is listed by its name."""
+    return "all-linear" if isinstance(targets, list) and {*targets} == _LINEAR else targets
+
+
 ADAPTER, RANK, TARGETS, DROPOUT = _ADAPTER, "*rank", "*targets", "*dropout"
 ADAPTED = (
     Key(path=Training.adapter.type, name=ADAPTER),
     Key(path=Training.adapter.rank, name=RANK),
-    Key(path=Training.adapter.target_modules, name=TARGETS),
+    Key(path=Training.adapter.target_modules, name=TARGETS, spelled=_whole),
     Key(path=Training.adapter.dropout, name=DROPOUT),
 )
 """What the adapters of such files are read into."""

@@ -124,7 +124,8 @@ def _placed(words: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in words.items():
         if name in _APART or name.startswith("*"):
             continue
-        place = "" if "." in name else _MEGATRON if name in _OWN else _OVERRIDES.get(section_of(name), _PLACES[0])
+        place = _MEGATRON if name in _OWN else _OVERRIDES.get(section_of(name), _PLACES[0])
+        place = "" if "." in name or name in VERL_MEGATRON.always else place
         keys[f"{place}{name}"] = value
     return keys
 
@@ -160,7 +161,7 @@ VERL_MEGATRON = Tool(
     title="verl with Megatron",
     syntax="yaml",
     engines=("megatron",),
-    tells=(f"{_ACTOR}megatron", "actor_rollout_ref.ref.megatron"),
+    tells=(f"{_ACTOR}megatron", "actor_rollout_ref.ref.megatron", f"{_ACTOR}strategy=megatron"),
     model=f"{_MODEL}path",
     normalized=_normalized,
     keys=(

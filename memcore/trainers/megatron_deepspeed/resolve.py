@@ -149,11 +149,8 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int]) -> None:
     if any(experts_of(model.network)):
         _refuse_experts(read, sizes)
     ranks = sizes["tp"]
-    for axis in _divided(model):
-        if sizes[axis] % ranks:
-            name = SYMBOLS.get(axis, axis)
-            read.refuse(_TENSOR, "found {}, which does not divide {}'s {} ({})", ranks, model.name, name, sizes[axis])
-    if sizes["s"] % ranks and read.given(_SEQUENCE):
+    read.refuse_uneven(_TENSOR, ranks, model.name, {SYMBOLS.get(each, each): sizes[each] for each in _divided(model)})
+    if sizes["s"] % ranks and read.given(_SEQUENCE) and not read.is_refused(_TENSOR):
         read.refuse(Training.sequence_length, "found {}, which is not divisible by {} ranks", sizes["s"], ranks)
 
 

@@ -12,10 +12,12 @@ from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.errors import UnsupportedError
+from memcore.errors import MemcoreError, UnsupportedError
 from memcore.formats.normalized import Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
+from memcore.networks.catalog import content_of, find_model
+from memcore.networks.network import Model
 from memcore.trainers.nanotron.settings import NanotronSettings
 
 _DIMENSIONS = (
@@ -86,16 +88,43 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     return {**found, _WORDS: padded}, (note,)
 
 
+_KINDS = ("llama", "qwen2", "smollm3")
+_PERIODIC = "no_rope_layer_interval"
+
+
+def _described(config: Config) -> dict[str, Any] | None:
+    """The network of a model of its Llama or its Qwen2, of another family only with the same layers."""
+    try:
+        model = find_model(config.model)
+        content = {"model_type": "llama", **content_of(config.model)}
+    except MemcoreError:
+        return None
+    kind = content["model_type"] if content["model_type"] in _KINDS else "llama"
+    own = {"model_type": kind, **{name: content[name] for name in _DIMENSIONS.split() if content.get(name) is not None}}
+    if kind == "smollm3":
+        own[_PERIODIC] = content.get(_PERIODIC)
+    return own if _same(model, own) else None
+
+
+def _same(model: Model, own: Mapping[str, Any]) -> bool:
+    """Whether a config of nanotron's keys alone describes all of a network."""
+    try:
+        again = find_model({name: value for name, value in own.items() if value is not None})
+    except MemcoreError:
+        return False
+    used = {name: size for name, size in again.sizes.items() if name != "P"}
+    alike = (model.network.runs, model.repeats, model.network.embedding_and_head, model.network.towers)
+    return alike == (again.network.runs, again.repeats, again.network.embedding_and_head, again.network.towers) and all(
+        model.sizes.get(name) == size for name, size in used.items()
+    )
+
+
 def _written(config: Config) -> dict[str, Any]:
     """The network of nanotron's Qwen2, as its config says it."""
-    model = config.model
-    if isinstance(model, str) or model.get("model_type") not in ("qwen2", "smollm3"):
+    model = _described(config) or {}
+    if model.get("model_type") not in ("qwen2", "smollm3"):
         return {}
-    own: dict[str, Any] = {_BIASED: True}
-    if model["model_type"] == "smollm3":
-        if not isinstance(model.get("no_rope_layer_interval"), int) or model.get("no_rope_layers"):
-            return {}
-        own = {_PERIOD: model["no_rope_layer_interval"]}
+    own = {_BIASED: True} if model["model_type"] == "qwen2" else {_PERIOD: model[_PERIODIC]}
     return {_QWEN2: True, **{f"{_CONFIG}{name}": model[name] for name in _DIMENSIONS.split() if name in model}, **own}
 
 
@@ -108,9 +137,10 @@ NANOTRON = Tool(
     family="llama",
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} run_train.py --config-file {file}",
     dimensions={
-        _KIND: "model_type", _EVERY: "no_rope_layer_interval",
+        _KIND: "model_type", _EVERY: _PERIODIC,
         **{f"model.model_config.{name}": name for name in _DIMENSIONS.split()},
     },
+    described=_described,
     normalized=_normalized,
     written=_written,
     keys=(

@@ -19,7 +19,7 @@ from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.share import padded, shared
 from memcore.networks.stages import cut
 from memcore.networks.weights import Linear
-from memcore.symbols import Axis, Shape, Total, measure
+from memcore.symbols import Axis, Shape, Total
 
 FUSED = "nanotron"
 """The layout of its matrix for queries, keys and values."""
@@ -114,13 +114,13 @@ def check(model: Model, *, packed: bool) -> None:
         )
 
 
-def uneven(model: Model, ranks: int) -> Iterator[Axis]:
-    """Return the sizes that tensor-parallel ranks cannot split equally."""
+def split_axes(model: Model) -> Iterator[Axis]:
+    """Yield the sizes that tensor-parallel ranks split."""
     for layer in model.network.kinds:
         if isinstance(layer.mixer, Attention) and isinstance(layer.feed_forward, FeedForward):
             heads = layer.mixer.heads
             axes = heads.query, heads.key if layer.mixer.grouped else heads.query, layer.feed_forward.up.outer[0]
-            yield from (axis for axis in axes if measure(axis, model.sizes) % ranks)
+            yield from axes
 
 
 def placed(sizes: Mapping[str, int], layers: int, stages: int) -> list[int]:

@@ -18,7 +18,7 @@ from memcore.networks.network import Model
 from memcore.symbols import Axis, measure, split_over
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precision, Recipe, Sharding
-from memcore.trainers.nanotron.network import check, converted, is_qwen2, uneven
+from memcore.trainers.nanotron.network import check, converted, is_qwen2, split_axes
 from memcore.trainers.nanotron.settings import NanotronSettings
 from memcore.trainers.nanotron.step_plan import NanotronPlan
 from memcore.trainers.pytorch.extension import Extension
@@ -129,9 +129,8 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
             read.refuse(path, "found {!r}; supported with nanotron: {}", value, joined(", ", among))
     read.refuse_all(_ABSENT, "nanotron")
     ranks = sizes["tp"]
-    for axis in uneven(model, ranks):
-        name, size = SYMBOLS.get(str(axis), str(axis)), measure(axis, sizes)
-        read.refuse(_TENSOR, "found {}, which does not divide {}'s {} ({})", ranks, model.name, name, size)
+    shared = {SYMBOLS.get(str(axis), str(axis)): measure(axis, sizes) for axis in split_axes(model)}
+    read.refuse_uneven(_TENSOR, ranks, model.name, shared)
     if ranks > 1 and read.given(Parallelism.loss_parallel) is False:
         read.refuse(Parallelism.loss_parallel, "found {}; nanotron's ranks each hold part of the logits", "false")
     stages = read.given(STAGES) or 1

@@ -48,6 +48,8 @@ _DISPATCHERS: Mapping[str, str] = {"deepep": "deepep", "uccl_ep": "deepep", "hyb
 """How tokens reach experts that ranks share (components/models/common/utils.py, `BackendConfig.dispatcher`). UCCL-EP
 has DeepEP's interface."""
 _RANKS_EACH = "distributed.tp_size"
+_PIPELINED, _ROUNDS = "distributed.pipeline.pp_microbatch_size", "*rounds"
+_BATCH, _STEP = "step_scheduler.local_batch_size", "step_scheduler.global_batch_size"
 _OFF = (None, False, "none", "None", "null", 0)
 _LENGTHS = (
     "dataset.seq_length",
@@ -147,6 +149,7 @@ def _shards(normalized: dict[str, Any], notes: list[str]) -> None:
         )  # a world of one is not sharded (fsdp2.py, `parallelize`)
     if normalized.get(_RANKS_EACH, 1) != 1:  # components/distributed/config.py (`FSDP2Config.sequence_parallel`)
         normalized.setdefault(f"{start}sequence_parallel", False)
+    _stages(normalized)
     _experts(normalized, notes)
     copies = normalized.pop(f"{start}dp_replicate_size", 1)
     ranks = normalized.get(f"{start}dp_size")
@@ -155,6 +158,25 @@ def _shards(normalized: dict[str, Any], notes: list[str]) -> None:
     elif copies != 1:
         notes.append(Message("distributed.dp_replicate_size is {}: set the number of sharding ranks with --dp-shard",
                              copies))  # fmt: skip
+
+
+def _stages(normalized: dict[str, Any]) -> None:
+    """The sequences of a stage's micro-batch, into which those of a rank are split.
+
+    Source: components/distributed/pipelining/config.py (`PipelineConfig.pp_microbatch_size`: 1), autopipeline.py
+    (`pp_batch_size` is the local batch, which it divides).
+    """
+    each = normalized.pop("autopipeline.pp_microbatch_size", 1)
+    each = normalized.pop(_PIPELINED, each)
+    if normalized.get("distributed.pp_size", 1) == 1:
+        return
+    batch = normalized.get(_BATCH, 1)
+    if isinstance(batch, int) and isinstance(each, int) and each > 0:
+        if batch % each:
+            raise UnsupportedError.of_value(_PIPELINED, each, Message("it does not divide {} {}", _BATCH, batch))
+        normalized[_BATCH] = each
+        if not isinstance(normalized.get(_STEP), int):
+            normalized[_ROUNDS] = batch // each
 
 
 def _experts(normalized: dict[str, Any], notes: list[str]) -> None:
@@ -368,7 +390,7 @@ def _written(config: Config) -> dict[str, Any]:
 def _dtypes(config: Config) -> dict[str, Any]:
     """The dtype of the weights, in which the optimizer keeps its states, and float8 products."""
     precision, sharded = config[Training.precision], config[EngineSettings.type] == "fsdp"
-    kept = {"bf16-mixed": "fp32" if sharded else "bf16", "fp8-mixed": config[Training.parameter_dtype] or "bf16"}
+    kept = {"bf16-mixed": "fp32" if sharded else "bf16", "fp8-mixed": config[Training.parameter_dtype] or "fp32"}
     word = {"fp32": "float32", "fp16": "float16"}.get(kept.get(str(precision), str(precision)), "bfloat16")
     keys: dict[str, Any] = {"model.torch_dtype": word}
     if precision == "fp8-mixed" and config[Training.adapter.type] not in _ADAPTED:
@@ -386,6 +408,9 @@ def _ranks(config: Config) -> dict[str, Any]:
     elif ranks and shards and ranks > shards and ranks % shards == 0:
         keys |= {f"{start}dp_size": ranks, f"{start}dp_replicate_size": ranks // shards}
     stages = config[Parallelism.pipeline_parallel_size] or 1
+    if stages > 1:
+        each = config[Training.micro_batch_size] or 1
+        keys |= {_PIPELINED: each, _BATCH: each * (config[Training.gradient_accumulation_steps] or stages)}
     if stages > 1 and config[Parallelism.pipeline_schedule] is None:
         keys[f"{start}pipeline.pp_schedule"] = "1f1b"
     reshards = config[TorchSettings.reshard_after_forward]
@@ -450,7 +475,8 @@ AUTOMODEL = Tool(
     tells=("step_scheduler", "model._target_"),
     model=MODEL,
     keys=(
-        Key(path=Training.micro_batch_size, name="step_scheduler.local_batch_size"),
+        Key(path=Training.micro_batch_size, name=_BATCH),
+        Key(path=Training.gradient_accumulation_steps, name=_ROUNDS),
         Key(path=Training.compile, name="compile.enabled"),
         Key(path=Training.adapter.rank, name="peft.dim"),
         Key(path=Training.adapter.dropout, name="peft.dropout"),
@@ -498,8 +524,9 @@ AUTOMODEL = Tool(
     settles=("recipe", "model.*", "distributed.strategy", "distributed.dp_*", "distributed.activation_checkpointing",
              "distributed.reshard_after_forward", "distributed.moe.*", "parallelizer.activation_checkpointing",
              "loss_fn*", "optimizer*", "peft*", "fp8.enabled", "fp8.filter_fqns", "quantization*", "packed_sequence*",
-             "clip_grad_norm*", *FREEZES["nemo-automodel"].keys, *_LENGTHS),
-    batch="step_scheduler.global_batch_size",
+             "clip_grad_norm*", *FREEZES["nemo-automodel"].keys, *_LENGTHS, _PIPELINED,
+             "autopipeline.pp_microbatch_size", _BATCH),
+    batch=_STEP,
     defaults={Training.micro_batch_size: 1},
     vocabulary=("nemo-automodel",),
     ignored=("dataset.*", "validation_dataset*", "dataloader.*", "validation_dataloader.*", "dist_env.*", "rng.*",

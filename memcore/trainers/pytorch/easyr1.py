@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import Normalized
 from memcore.messages import Message
-from memcore.trainers.pytorch.verl import VERL
+from memcore.trainers.pytorch.verl import KERNEL, VERL
 
 _ACTOR, _VERL = "worker.actor.", "actor_rollout_ref.actor."
 _MODEL, _OF_VERL = f"{_ACTOR}model.", "actor_rollout_ref.model."
@@ -76,7 +77,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     for dtype in _DTYPES & plain.keys():
         plain[dtype] = _BF16.get(str(plain[dtype]), "fp32")
     normalized, more = (VERL.normalized or _same)(plain)
-    return normalized, (*notes, *more)
+    return {**normalized, KERNEL: "fused"}, (*notes, *more)  # verl/workers/fsdp_workers.py: `fused=True`
 
 
 def _same(found: Mapping[str, Any]) -> Normalized:
@@ -114,6 +115,7 @@ EASYR1 = replace(
     placed=_placed,
     written=_written,
     always={},
+    unsaid={**VERL.unsaid, Training.optimizer.implementation: None},
     launch="python3 -m verl.trainer.main config={file}",
     source="EasyR1, verl/workers/config.py",
 )

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.errors import UnsupportedError
+from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import GPUS, IN_BACKWARD, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Normalized
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.messages import Message, joined
 from memcore.tools.own_keys import DISPATCHER
+from memcore.trainers.pytorch import registered_command
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
+from memcore.trainers.pytorch.flavors import FLAVORS
 from memcore.trainers.pytorch.foundry import FOUNDRY
-from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs, of_launch
+from memcore.trainers.pytorch.registered import CHUNKS, LOSS, REFUSED, TELLS, configs, of_launch
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
-from memcore.trainers.pytorch.verl import VERL, VERL_SFT
+from memcore.trainers.pytorch.verl import VERL
+from memcore.trainers.pytorch.verl_sft import FORMER, VERL_SFT
 
 _CHECKPOINTS = Training.activation_checkpointing
 
@@ -38,26 +44,105 @@ _COMPILED = tuple(
 
 _IMPLEMENTATION, _WEIGHTS = "*implementation", "*weights"
 MODE, BUDGET, BY_BUDGET = "activation_checkpoint.mode", "activation_checkpoint.memory_budget", "memory_budget"
-FLAVORS: Mapping[str, Mapping[str, str]] = {
-    full: {"model.name": name, "model.flavor": size}
-    for name, start, sizes in (
-        ("llama3", "meta-llama/Llama-3.1", ("8B", "70B", "405B")),
-        ("qwen3", "Qwen/Qwen3", ("0.6B", "1.7B", "4B", "8B", "14B", "32B", "30B-A3B", "235B-A22B")),
-        ("deepseek_v3", "deepseek-ai/DeepSeek-V3", ("671B",)),
-        ("deepseek_v3", "deepseek-ai/DeepSeek-V2", ("236B",)),
-        ("deepseek_v3", "deepseek-ai/DeepSeek-V2-Lite", ("16B",)),
-        ("llama4", "meta-llama/Llama-4-Scout-17B-16E", ("17bx16e",)),
-        ("llama4", "meta-llama/Llama-4-Maverick-17B-128E", ("17bx128e",)),
-    )
-    for size in sizes
-    for full in ([start] if name in ("deepseek_v3", "llama4") else [f"{start}-{size}"])
+_SHARDS, _COPIES = "parallelism.data_parallel_shard_degree", "parallelism.data_parallel_replicate_degree"
+_LOSS_WHOLE, _CONVERTERS, _FUSED = "parallelism.disable_loss_parallel", "model.converters", "optimizer.implementation"
+_GROUPS = ("parallelism.tensor_parallel_degree", "parallelism.pipeline_parallel_degree",
+           "parallelism.context_parallel_degree")  # fmt: skip
+_FORMER: Mapping[str, str] = {
+    "training.data_parallel_degree": _SHARDS,
+    "training.data_parallel_shard_degree": _SHARDS,
+    "training.data_parallel_replicate_degree": _COPIES,
+    "training.tensor_parallel_degree": _GROUPS[0],
+    "training.disable_loss_parallel": _LOSS_WHOLE,
+    "experimental.pipeline_parallel_degree": _GROUPS[1],
+    "experimental.pipeline_parallel_schedule": "parallelism.pipeline_parallel_schedule",
+    "experimental.context_parallel_degree": _GROUPS[2],
 }
-"""torchtitan's flavors (models/*/__init__.py) that are models of the catalog, or of the same sizes."""
+"""Keys of torchtitan's releases before `[parallelism]` (config_manager.py until March 2025), and where they are now."""
+
+
+_BATCHES, _USUAL_BATCH = ("training.local_batch_size", "training.batch_size"), 8
+"""The sequences of a rank, and how many where nothing is said."""
+_EACH, _GLOBAL = "parallelism.pipeline_parallel_microbatch_size", "training.global_batch_size"
+_COUNTED = ("parallelism.pipeline_parallel_microbatches", "experimental.pipeline_parallel_microbatches")
+_MICRO, _STEPS, _BEFORE, _PIPELINE = "*micro", "*steps", "*before", 2
+
+
+def _of_former(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of earlier releases by their names of today; what a file says by the latter holds."""
+    normalized = {**{_FORMER[key]: value for key, value in found.items() if key in _FORMER},
+                  **{key: value for key, value in found.items() if key not in _FORMER}}  # fmt: skip
+    if any(key.startswith("experimental.pipeline") for key in found):
+        normalized[_BEFORE] = True
+    shared = normalized.pop("training.enable_loss_parallel", None)
+    if shared is not None:
+        normalized.setdefault(_LOSS_WHOLE, not shared)
+    eight = normalized.pop("float8.enable_float8_linear", normalized.pop("training.fp8_linear", None))
+    if eight not in (None, False, "", "none"):
+        normalized.setdefault(_CONVERTERS, ["float8"])
+    fused = normalized.pop("optimizer.fused", None)
+    if fused is not None:
+        normalized.setdefault(_FUSED, "fused" if fused is True else "foreach")
+    return normalized
+
+
+def _of_copies(normalized: dict[str, Any]) -> tuple[str, ...]:
+    """The ranks that shard the model within each copy, which are those left over where a file does not count them."""
+    copies, shards = normalized.get(_COPIES), normalized.get(_SHARDS, -1)
+    if copies is None or copies == 1:
+        normalized.pop(_COPIES, None)
+        return ()
+    if not isinstance(copies, int) or not isinstance(shards, int) or copies < 1:
+        return ()
+    others = math.prod(size for size in (normalized.get(name, 1) for name in _GROUPS) if isinstance(size, int) and size)
+    world = normalized.get(GPUS)
+    if shards <= 0 and isinstance(world, int) and world % (copies * others) == 0:
+        shards = normalized[_SHARDS] = world // (copies * others)
+    if shards <= 0:
+        return (Message("{} is {}: set the number of sharding ranks with --dp-shard", _COPIES, copies),)
+    del normalized[_COPIES]
+    normalized[RANKS] = copies * shards
+    return ()
+
+
+def _of_pipeline(normalized: dict[str, Any]) -> None:
+    """The sequences of a stage's micro-batch, into which a rank's batch is split, and how many there are.
+
+    Source: torchtitan, distributed/pipeline_parallel.py (`build_pipeline_schedule`: a micro-batch has one sequence
+    where nothing else is said); until April 2025 as many micro-batches as there are stages (parallelisms/
+    pipelining_utils.py).
+    """
+    stages = normalized.get(_GROUPS[1], 1)
+    count = next((normalized.pop(name) for name in _COUNTED if normalized.get(name) is not None), None)
+    each = normalized.pop(_EACH, None)
+    batch = next((normalized[name] for name in _BATCHES if name in normalized), _USUAL_BATCH)
+    if not isinstance(stages, int) or stages < _PIPELINE or not isinstance(batch, int):
+        return
+    if normalized.pop(_BEFORE, False) and count is None and each is None:
+        count = stages
+    size = batch // count if isinstance(count, int) and count > 0 else each or 1
+    if not isinstance(size, int) or size < 1 or batch % size:
+        raise ConfigError.at(_EACH, "found {}, which does not divide the {} sequences of a rank", size, batch)
+    for name in _BATCHES:
+        normalized.pop(name, None)
+    normalized |= {_MICRO: size, _STEPS: batch // size}
+    if isinstance(normalized.get(_GLOBAL), int):
+        del normalized[_STEPS]  # what all ranks take in a step says it
+
+
+def _pipelined(config: Config) -> dict[str, Any]:
+    """What a rank takes in a step of a pipeline, and the sequences of its micro-batches."""
+    stages = config.get(Parallelism.pipeline_parallel_size) or 1
+    if stages < _PIPELINE:
+        return {}
+    each, steps = config.get(Training.micro_batch_size) or 1, config.get(Training.gradient_accumulation_steps)
+    return {_BATCHES[0]: each * (steps or stages), _EACH: each}
 
 
 def flavored(found: Mapping[str, Any]) -> Normalized:
     """torchtitan's flavor of a model, copies of the shards, and float8 products."""
-    normalized = dict(found)
+    normalized = _of_former(found)
+    found = dict(normalized)
     if REFUSED in found:
         raise UnsupportedError("model_spec", "found {}, which is not supported yet", found[REFUSED])
     flavor = {key: str(found.get(key)) for key in ("model.name", "model.flavor")}
@@ -68,19 +153,12 @@ def flavored(found: Mapping[str, Any]) -> Normalized:
                          found["model.flavor"]),)  # fmt: skip
     _of_hub(normalized)
     notes += _of_flavor(normalized, flavor)
-    copies, shards = (
-        found.get("parallelism.data_parallel_replicate_degree"),
-        found.get("parallelism.data_parallel_shard_degree", -1),
-    )
-    if copies == 1:
-        del normalized["parallelism.data_parallel_replicate_degree"]
-    elif isinstance(copies, int) and isinstance(shards, int) and shards > 0:
-        del normalized["parallelism.data_parallel_replicate_degree"]
-        normalized[RANKS] = copies * shards
-    converters = found.get("model.converters")
+    notes += _of_copies(normalized)
+    _of_pipeline(normalized)
+    converters = found.get(_CONVERTERS)
     listed = converters.split(",") if isinstance(converters, str) else converters
     if listed in ([], ["float8"]):
-        normalized["model.converters"] = ["quantize.linear.float8"] if listed else ""
+        normalized[_CONVERTERS] = ["quantize.linear.float8"] if listed else ""
     if found.get("training.dtype") == "bfloat16":
         normalized.setdefault("training.mixed_precision_reduce", "float32")  # config/job_config.py: Training
         if listed not in (None, []):
@@ -140,6 +218,7 @@ TORCHTITAN = Tool(
     syntax="toml",
     engines=("fsdp",),
     implementations=("torchtitan",),
+    called={EngineSettings.framework: "torchtitan"},
     tells=("parallelism.data_parallel_shard_degree", "activation_checkpoint.mode", "training.local_batch_size",
            "parallelism.tensor_parallel_degree", "model.flavor"),
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m torchtitan.train --job.config_file {file}",
@@ -148,7 +227,8 @@ TORCHTITAN = Tool(
     keys=(
         Key(path=Hardware.num_gpus, name=GPUS),
         Key(path=Hardware.gpus_per_node, name=PER_NODE),
-        Key(path=Training.micro_batch_size, name="training.local_batch_size", also=("training.batch_size",)),
+        Key(path=Training.micro_batch_size, name=_BATCHES[0], also=(_BATCHES[1], _MICRO)),
+        Key(path=Training.gradient_accumulation_steps, name=_STEPS),
         Key(path=Training.sequence_length, name="training.seq_len"),
         Key(path=Training.compile, name="compile.enable", also=(Training.compile,)),
         Key(
@@ -208,6 +288,7 @@ TORCHTITAN = Tool(
         Key(path=Training.activation_memory_budget, name=BUDGET),
     ),
     meanings=(
+        Meaning(sets={Parallelism.loss_parallel: False}, keys={_LOSS_WHOLE: True}),
         Meaning(sets={_CHECKPOINTS.mode: "op"}, keys={"activation_checkpoint.selective_ac_option": "op"}
         ),
         Meaning(sets={_CHECKPOINTS.every: 2}, keys={"activation_checkpoint.selective_ac_option": "2"}),
@@ -220,7 +301,8 @@ TORCHTITAN = Tool(
     model=MODEL,
     normalized=flavored,
     alongside={BUDGET: (MODE, BY_BUDGET)},
-    batch="training.global_batch_size",
+    batch=_GLOBAL,
+    written=_pipelined,
     defaults={Training.micro_batch_size: 8, Training.sequence_length: 2048,
               Training.implementation: "torchtitan", Training.activation_checkpointing.policy: "selective"},
     unsaid={Training.precision: "bf16-mixed"},
@@ -230,12 +312,42 @@ TORCHTITAN = Tool(
              "optimizer.lr", "optimizer.eps", "training.steps", "training.max_norm", "training.dataset",
              "training.dump_folder", "model.hf_assets_path", "model.tokenizer_path",
              "model.print_after_conversion", "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp",
-             "quantize.linear.float8.filter_fqns"),
-    settles=("model.name", "model.flavor", "model.converters", "parallelism.data_parallel_replicate_degree"),
+             "quantize.linear.float8.filter_fqns", "training.gc_freq", "training.warmup_steps",
+             "float8.filter_fqns",
+             "float8.precompute_float8_dynamic_scale_for_fsdp"),
+    settles=("model.name", "model.flavor", "model.converters", _COPIES, *_FORMER, _EACH, *_COUNTED, *_BATCHES,
+             "training.enable_loss_parallel",
+             "float8.enable_float8_linear", "training.fp8_linear", "optimizer.fused"),
     vocabulary=("torchtitan",),
+    newer="torchtitan-registry",
     source="torchtitan, config/job_config.py",
 )  # fmt: skip
-TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, EASYR1)
+
+
+def _of_command(found: Mapping[str, Any]) -> Normalized:
+    """Return what a command in the config registry says."""
+    return flavored(registered_command.keys(found))
+
+
+REGISTERED = replace(
+    TORCHTITAN,
+    name=TORCHTITAN.newer,
+    title="torchtitan's config registry",
+    syntax="argv",
+    newer="",
+    tells=(),
+    needs={Training.implementation: "torchtitan", Training.loss: f"chunked:{CHUNKS}"},
+    knows=registered_command.knows,
+    program="torchrun -m torchtitan.train",
+    launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m torchtitan.train",
+    models=registered_command.FUNCTIONS,
+    placed=registered_command.placed,
+    written=None,
+    normalized=_of_command,
+    source="torchtitan, config/configs.py",
+)
+"""torchtitan since February 2026, where a command names a function and its files are no longer read."""
+TOOLS = (TORCHTITAN, REGISTERED, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, FORMER, EASYR1)
 MODULES = {TELLS: configs}
 """Python modules that hold configs, by what tells them."""
 LAUNCHES = (of_launch,)

@@ -20,6 +20,7 @@ from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
+from memcore.messages import Message
 from memcore.networks.stages import Partition, sparing_ends
 from memcore.records import dataclass
 from memcore.trainers.pytorch.prime_rl_commits import chunks_of
@@ -42,6 +43,9 @@ class Framework:
     """The loop's variable holds the model's outputs through the backward pass."""
     implementation: str = "transformers"
     """Whose layers it runs."""
+    checkpoints: str = "none"
+    """Its policy of activation checkpoints where nothing is said (trl/trainer/base_config.py; torchtitan,
+    config/job_config.py, `ActivationCheckpoint.mode`)."""
     early_bitsandbytes: bool = False
     """Its time's bitsandbytes held on to the inputs of 4-bit layers, and Fabric quantized them from fp16."""
     quantizes_head: bool = False
@@ -123,7 +127,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     ),
     "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True, step="foreach"),
     "torchtune": Framework(adapts_itself=True, exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
-    "torchtitan": Framework(exempts_embeddings=False),
+    "torchtitan": Framework(implementation="torchtitan", checkpoints="selective", exempts_embeddings=False),
     "nemo-automodel": Framework(
         keeps_outputs=True,
         adapts_itself=True,
@@ -143,10 +147,12 @@ FRAMEWORKS: Mapping[str, Framework] = {
         partition=sparing_ends,
     ),
     "prime-rl": replace(_LOOP, upcasts_logits=True, folds_words=True),
+    "verl": replace(TRAINER, step="foreach"),  # workers/config/optimizer.py, `build_optimizer`: torch.optim's choice
     "unsloth": replace(TRAINER, implementation="unsloth"),  # FastLanguageModel patches the layers and the loss
     "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),
     "arctictraining": Framework(exempts_embeddings=False, hosts_checkpoints=True),
     "axolotl": Framework(tile=32768, compiles_model=True, crosses_experts=True),  # monkeypatch/tiled_mlp/patch.py
+    "trl": replace(TRAINER, checkpoints="full"),
     "memcore": Framework(exempts_embeddings=False, release="nothing"),  # validation/steps.py, which is what is counted
 }
 """By the value of `engine.framework` in lower case; all others that are named drive Hugging Face's Trainer."""
@@ -190,6 +196,23 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     return None
 
 
+_CASTS_ADAPTERS = (0, 26)
+"""The release of TRL since which adapters of every quantized model are bf16, before those of 4 bits under bf16."""
+
+
+def casts_adapters(read: Defaults) -> bool:
+    """Return whether a framework casts the adapters of a quantized model to bf16.
+
+    Sources: trl/trainer/{sft,grpo,dpo,kto,reward}_trainer.py (`if _is_quantized_model`); until 0.25 trl/models/utils.py
+    (`peft_module_casting_to_bf16`).
+    """
+    storage = read.given(Training.quantization)
+    if str(read.given(EngineSettings.framework)).lower() != "trl" or storage is None:
+        return False
+    early = storage == "int8" or str(read.given(Training.precision)).startswith(("fp16", "fp32"))
+    return not (early and before(read, _CASTS_ADAPTERS, "trl"))
+
+
 def usual_reduction(read: Defaults) -> tuple[str, str] | None:
     """The dtype in which a framework has FSDP reduce gradients whatever it computes in, and why.
 
@@ -220,9 +243,9 @@ def head_chunk(read: Defaults) -> tuple[int | None, int]:
 
 
 def checkpoints_layers(read: Defaults) -> tuple[str, str | None]:
-    """The policy of activation checkpoints that a framework has by default (trl/trainer/base_config.py)."""
-    trl = str(read.given(EngineSettings.framework)).lower() == "trl"
-    return ("full", "TRL's default") if trl else ("none", None)
+    """The policy of activation checkpoints that a framework has by default, and why."""
+    found = framework_of(read).checkpoints
+    return found, None if found == "none" else Message("{}'s default", read.given(EngineSettings.framework))
 
 
 KERNELS = ("fused-linear", "cut-cross-entropy", "fused-head")

@@ -10,6 +10,8 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 from memcore.trace.changes import Change, Changes
 from memcore.trace.job import Job
+from memcore.trainers.pytorch.flavors import FLAVORS
+from memcore.trainers.pytorch.registered_command import knows
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _AC = Training.activation_checkpointing
@@ -59,13 +61,33 @@ _EXPERTS = Knob(
     why="transformers 5 stacks experts in one tensor, which bitsandbytes leaves in 16 bits otherwise",
     source="axolotl, docs/expert_quantization.qmd",
 )
+
+
+def _where_chunks_are(job: Job) -> Settings | None:
+    """Nothing more, where a config of torchtitan has a loss in chunks."""
+    return {} if knows(job.config) else None
+
+
 _CHUNKED = Knob(
     title="Chunked loss",
     to={Training.loss: "chunked:8"},
     when={Training.loss: (None, "cross-entropy-fp32", "cross-entropy")},
     why="head and loss run over an eighth of the sequence at a time, so that the logits are never there at once",
+    unless="stages",
+    made=_where_chunks_are,
     source="torchtitan, components/loss.py, ChunkedLossWrapper",
 )
+_TITAN: Mapping[str, tuple[object, ...]] = {
+    Training.quantization: (None,),
+    Training.adapter.type: (None,),
+    Training.optimizer.name: (None, "adamw", "adam"),
+    TorchSettings.optimizer_in_bwd: (None, False),
+}
+"""What torchtitan's files and commands can say.
+
+Adapters are chosen in Python (components/lora.py); only releases of 2025 stepped in the backward pass
+(components/optimizer.py).
+"""
 WAYS: Mapping[str, tuple[Way, ...]] = {
     "none": (
         Way(
@@ -94,7 +116,8 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
             divides=frozenset({"tensor", "stages", "context", "experts", "replicas"}),
             degrees=DEGREES,
             transfers=(_TO_HOST,),
-            lacks=frozenset({Training.quantization}),
+            only=_TITAN,
+            models=frozenset(FLAVORS),
             alone=False,
         ),
     ),

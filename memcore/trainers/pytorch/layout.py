@@ -72,10 +72,13 @@ def ring(read: Defaults, model: Model, implementation: str, kernel: str, dtype: 
         raise UnsupportedError(
             path, "found {}; supported only for multi-head attention, which {} does not have", contexts, model.name
         )
-    kernels = ("sdpa", "flash", "efficient", "cudnn", "flex")
-    if implementation != "torchtitan" or kernel not in kernels:
+    kernels = ("sdpa", "flash", "efficient", "cudnn", *(["flex"] if implementation == "torchtitan" else []))
+    if implementation not in _WITH_RING or kernel not in kernels:
         among = ", ".join(kernels)
-        read.refuse(path, "found {}; supported only for torchtitan's layers with attention {}", contexts, among)
+        read.refuse(path, "found {}; supported: layers of {} with attention {}", contexts, ", ".join(_WITH_RING), among)
+    elif implementation != "torchtitan" and (read.given(Training.attention_mask) == "padded" or not _sees_all(model)):
+        message = "found {}; layers of {} support it only where every token sees all before it, without padding"
+        raise UnsupportedError(path, message, contexts, implementation)
     elif any(_kernel_of(layer.mixer, kernel, dtype, early=early) == "math" for layer in model.network.kinds):
         other = "bf16-mixed" if dtype == "fp32" else "fp16-mixed" if early and dtype == "bf16" else ""
         raise UnsupportedError(
@@ -84,6 +87,16 @@ def ring(read: Defaults, model: Model, implementation: str, kernel: str, dtype: 
             other or "cudnn",
         )
     return min(contexts, TURNS)
+
+
+_WITH_RING = ("torchtitan", "transformers", "liger")
+"""Layers whose attention PyTorch runs as a ring: torchtitan's, and those of transformers with SDPA (accelerate)."""
+
+
+def _sees_all(model: Model) -> bool:
+    """Return whether all layers have attention over heads without windows."""
+    mixers = [layer.mixer for layer in model.network.kinds]
+    return all(isinstance(mixer, Attention) and mixer.mask == "full" and mixer.sinks is None for mixer in mixers)
 
 
 def _kernel_of(part: Mixer | None, kernel: str, dtype: str, *, early: bool) -> str:

@@ -17,6 +17,7 @@ from memcore.layers.litgpt.network import FIRST_PROMPTED, TARGETS, linear_target
 from memcore.messages import Message, joined
 from memcore.networks.adapters import (
     ALL,
+    HEADS,
     Adapter,
     adapted,
     around,
@@ -37,7 +38,7 @@ from memcore.symbols import Shape, product
 from memcore.trace.engine import Engine, engine_of
 from memcore.trainers.pytorch.adapted_experts import converted, expert_targets, names_of
 from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import KERNELS, framework_of
+from memcore.trainers.pytorch.frameworks import KERNELS, casts_adapters, framework_of
 from memcore.trainers.pytorch.frozen import quantized_model, stored_dtype, usual_preset
 from memcore.trainers.pytorch.methods import scored
 
@@ -158,6 +159,8 @@ def _usual_dtype(read: Defaults, engine: Engine) -> str:
 
     Source: nemo_automodel/components/_peft/lora.py (`lora_dtype`); torchtune/modules/peft/lora.py.
     """
+    if casts_adapters(read):
+        return "bf16"
     return _stored(read, engine) if framework_of(read).adapts_itself else "fp32"
 
 
@@ -211,6 +214,7 @@ def _with_saved(read: Defaults, model: Model) -> Model:
     if not names:
         return model
     known = around(model.network)
+    names = [known[1] if each == HEADS.get(known[0]) else each for each in names]
     for unknown in [each for each in names if each not in known]:
         read.refuse(path, "found {!r}; trained copies are supported only for {}", unknown, joined(" and ", known))
     if layer_code(read) == "lit-gpt":

@@ -8,10 +8,10 @@ rlhf/_utils (`get_batch_log_probs`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from memcore.config.defaults import Defaults
+from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
@@ -21,6 +21,7 @@ from memcore.networks.network import Model
 from memcore.records import dataclass
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import Objective, Recipe
+from memcore.trainers.pytorch.transformers_releases import Release, before
 
 _OF = Training.method
 
@@ -64,8 +65,14 @@ _WHOLE = ("llama-factory", "torchtune")
 _FLASH: Mapping[str, bool] = {"verl": True, "openrlhf": False, "open-instruct": False}
 """Frameworks whose kernel takes log-probabilities and keeps the logits, and whether its gradient is in place:
 FlashAttention's cross-entropy, or a compiled function (open_instruct/model_utils.py, `log_softmax_and_gather`)."""
-_TEMPERED = ("open-instruct",)
-"""Frameworks that divide logits by a temperature, into a tensor of their own (open_instruct/grpo_utils.py)."""
+_TEMPERED: Mapping[str, Sequence[tuple[Release, str]]] = {
+    "open-instruct": [((0, 0), "new")],
+    "trl": [((0, 16), "new"), ((1, 0), "in-place"), ((1, 10), "new")],
+}
+"""How frameworks divide logits by a temperature, each from a release on.
+
+Sources: open_instruct/grpo_utils.py; trl, trainer/grpo_trainer.py (`_get_per_token_logps_and_entropies`).
+"""
 _UPCASTING = ("llama-factory", "openrlhf")
 """Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
 _AS_THEY_ARE = ("torchtune", "verl", "open-instruct")
@@ -135,8 +142,14 @@ def completion(read: Defaults, sequence: int) -> dict[str, int]:
     return {"nc": min(length, sequence - 1) or 1}
 
 
+def _tempers(read: Defaults, framework: str, method: Method) -> str:
+    """Return how logits are divided by a temperature: in place, into a new tensor, or not."""
+    rows = _TEMPERED.get(framework, ()) if method.completes else ()
+    return next((how for since, how in reversed(rows) if not before(read, since, framework)), "")
+
+
 def _shares(read: Defaults, method: Method | None) -> None:
-    """Require a known GPU, of which the inference engine keeps a fraction; a reward model is PPO's."""
+    """Refuse what other methods have; say where the GPU is unknown of which the inference engine keeps a fraction."""
     if read.given(_OF.reward_model) is not None and (method is None or not method.proximal):
         read.refuse(_OF.reward_model, "applies to {}, found {!r}", "ppo", read.given(_OF.name) or "sft")
     distills = method is not None and method.distills
@@ -148,7 +161,8 @@ def _shares(read: Defaults, method: Method | None) -> None:
     if share and (method is None or not method.completes):
         read.refuse(_OF.rollout_share, "applies to {}, found {!r}", "grpo", read.given(_OF.name) or "sft")
     elif share and read.given(Hardware.accelerator) is None and read.given(Hardware.gpu_memory_gb) is None:
-        read.refuse(_OF.rollout_share, "found {}; needs {}", share, Hardware.accelerator)
+        said = Message("of a GPU of unknown size: not counted; set {}", Hardware.accelerator)
+        read.assumptions.append(Assumption(_OF.rollout_share, share, said, notable=True))
 
 
 def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe) -> Recipe:
@@ -193,7 +207,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         measures=method.measures and not (whole or tiled or method.scores) and framework not in _FLASH,
         flash=framework in _FLASH and not (method.scores or fused),
         in_place=_FLASH.get(framework, False),
-        tempered=framework in _TEMPERED and not (method.scores or fused),
+        tempered=_tempers(read, framework, method) if not (method.scores or fused or tiled) else "",
     )
     return replace(recipe, objective=objective)
 

@@ -354,7 +354,9 @@ def _prefers_cudnn(read: Defaults, precision: Precision) -> bool:
 
 def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: bool) -> str:
     """Return whose layers run, if they can."""
-    path, reason = Training.implementation, "its layers have routed experts" if parallel else None
+    path, own = Training.implementation, framework_of(read).implementation
+    named = Message("{}'s own layers", read.given(EngineSettings.framework))
+    reason = named if own != "transformers" else "its layers have routed experts" if parallel else None
     found: str = read.take(path, layer_code(read), reason)
     if parallel and found != "torchtitan":
         read.refuse(path, "found {!r}; expert parallelism is supported only with 'torchtitan'", found)
@@ -672,19 +674,18 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         keeps, reason = True, "NeMo Automodel's default with expert parallelism"
     reshards = read.take(path, not keeps, reason)
     if piped and parallel and reshards is not False:
-        read.refuse(
-            path,
-            "found {}, which is not supported yet in a pipeline with expert parallelism; allowed: {}",
-            reshards,
-            "false",
-        )
+        said = "found {}, which is not supported yet in a pipeline with expert parallelism; allowed: {}"
+        read.refuse(path, said, reshards, "false")
+    kept = read.given(Training.offload.parameters)
+    if kept is not None and read.given(TorchSettings.cpu_offload) is False:
+        read.refuse(TorchSettings.cpu_offload, "contradicts training.offload.parameters {!r}", kept)
     return Sharding(
         engine=engine.key or engine.name,
         wrap=_wrap(read, code),
         reshard_after_forward=reshards,
         root_reshards=read.take(TorchSettings.root_reshard_after_forward, False),
         replicated=shards < ranks,
-        offloaded=read.take(TorchSettings.cpu_offload, read.given(Training.offload.parameters) is not None),
+        offloaded=read.take(TorchSettings.cpu_offload, kept is not None),
         syncs_every_micro_batch=not read.take(TorchSettings.no_sync, framework_of(read).skips_sync),
         gathers=shards > 1,
         original_parameters=read.take(TorchSettings.use_orig_params, framework_of(read).original_parameters),

@@ -29,10 +29,14 @@ _STARTS: Mapping[str, str] = {"deepseek": "deepseek_v3", "gpt": "gpt_oss", "qwen
 _CHECKPOINTS: Mapping[str, str] = {"FullAC": "full", "SelectiveAC": "selective", "MemoryBudgetAC": "memory_budget"}
 _CONVERTERS: Mapping[str, str] = {"Float8LinearConverter": "float8"}
 _TOKENS, _LENGTH = "training.num_tokens_per_microbatch_per_dp_rank", "training.max_context_length"
+_IN_STEP, _WHOLE = "training.num_tokens_per_train_step", "training.global_batch_size"
 _SEQUENCE, _BATCH, _MODE = "training.seq_len", "training.local_batch_size", "activation_checkpoint.mode"
 _SENDS = "parallelism.expert_parallel_comm_backend"
+_COUNT, _STAGES = "parallelism.num_pp_microbatches", "parallelism.pipeline_parallel_degree"
+_EACH = "parallelism.pipeline_parallel_microbatch_size"
 _KEPT = ("training", "parallelism", "compile", "checkpoint", "validation")
-_CHUNKS = 8
+CHUNKS = 8
+"""Parts of a loss where nothing is said (components/loss.py, `ChunkedLossWrapper.Config`)."""
 
 
 def configs(code: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -63,19 +67,26 @@ def _keys(config: Mapping[str, Any], family: str) -> dict[str, Any]:
         keys[_MODE] = "none"
     loss = config.get("loss")
     if isinstance(loss, dict) and str(loss.get(FUNCTION)).startswith("ChunkedLoss"):
-        keys[LOSS] = f"chunked:{loss.get('num_chunks', _CHUNKS)}"
+        keys[LOSS] = f"chunked:{loss.get('num_chunks', CHUNKS)}"
     return {name: value for name, value in keys.items() if value is not None}
 
 
 def _by_tokens(keys: Mapping[str, Any]) -> dict[str, Any]:
     """The keys with sequences of a micro-batch, where tokens of a rank and the longest context are given."""
     length, tokens = keys.get(_LENGTH), keys.get(_TOKENS)
-    left = {name: value for name, value in keys.items() if name not in (_LENGTH, _TOKENS)}
+    left = {name: value for name, value in keys.items() if name not in (_LENGTH, _TOKENS, _IN_STEP)}
     length = left.get(_SEQUENCE) if length is None else length
     if length is not None:
         left[_SEQUENCE] = length
+    count = left.pop(_COUNT, 1)
     if isinstance(length, int) and length > 0 and (_LENGTH in keys or tokens is not None):
-        left[_BATCH] = max(1, (tokens if isinstance(tokens, int) else length) // length)
+        each = max(1, (tokens if isinstance(tokens, int) else length) // length)
+        left[_BATCH] = each
+        if left.get(_STAGES, 1) != 1 and isinstance(count, int):
+            left |= {_BATCH: each * count, _EACH: each}
+    whole = keys.get(_IN_STEP)
+    if isinstance(whole, int) and isinstance(length, int) and 0 < length <= whole:
+        left[_WHOLE] = whole // length
     return left
 
 
@@ -94,7 +105,7 @@ def _row(family: str, flavor: str, length: int, batch: int, mode: str, **more: A
     """The keys of a function: sections stand before two underscores."""
     return {
         "model.name": family, "model.flavor": flavor, _SEQUENCE: length, _BATCH: batch, _MODE: mode,
-        LOSS: f"chunked:{_CHUNKS}", **{name.replace("__", "."): value for name, value in more.items()},
+        LOSS: f"chunked:{CHUNKS}", **{name.replace("__", "."): value for name, value in more.items()},
     }  # fmt: skip
 
 
@@ -164,7 +175,8 @@ def _overridden(found: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, A
     chosen = [_AS_SECTIONS[word] for word in words if word in _AS_SECTIONS]
     keys |= {_MODE: chosen[-1]} if chosen else {}
     own = {name: value for name, value in keys.items() if name != _FILE_KEY}
-    return {_LENGTH: row.get(_SEQUENCE), **own} if _TOKENS in own and _LENGTH not in own else own
+    counted = not own.keys().isdisjoint((_TOKENS, _IN_STEP))
+    return {_LENGTH: row.get(_SEQUENCE), **own} if counted and _LENGTH not in own else own
 
 
 def _plain(value: Any) -> Any:
@@ -178,8 +190,9 @@ def _several(value: object) -> list[Any]:
 
 
 def _processes(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The GPUs of a command: those of its launcher, or of its script."""
+    """The GPUs of a command, which are those of its launcher or of its script, and the variables around it."""
+    around = {name: value for name, value in found.items() if name.startswith(ENVIRONMENT)}
     if _SCRIPT in str(found.get("", "")):
-        return {GPUS: found.get(f"{ENVIRONMENT}NGPU", _OF_ALL)}
+        return {**around, GPUS: found.get(f"{ENVIRONMENT}NGPU", _OF_ALL)}
     counts = started(found)
-    return {name: count for name, count in counts.items() if name in (GPUS, PER_NODE)}
+    return {**around, **{name: count for name, count in counts.items() if name in (GPUS, PER_NODE)}}

@@ -17,6 +17,7 @@ from memcore.errors import ConfigError, Problem
 from memcore.messages import Message
 from memcore.networks.catalog import full_name, identified
 from memcore.networks.named import DYNAMIC
+from memcore.networks.quantized import trained_next_to
 from memcore.trace.engine import engine_of
 from memcore.trainers.pytorch.extension import Extension
 
@@ -36,6 +37,8 @@ def understood(config: Config) -> tuple[Config, Defaults]:
     problems = [*(() if own.disk else _without_disk(config)), *_masters(config), *own.problems(config)]
     said = {**own.restated(config, problems), **_in_fp8(config, problems)}
     config, noted = _repository(config, problems)
+    config, stored = _checkpoint(config)
+    noted += stored
     if problems:
         raise ConfigError(problems)
     for path, value in said.items():
@@ -64,6 +67,24 @@ def _repository(config: Config, problems: list[Problem]) -> tuple[Config, list[A
         noted.append(Assumption(path, found.frozen, reason, notable=True))
         config = config.replaced(path, found.frozen)
     return config.replaced("model", found.base), noted
+
+
+def _checkpoint(config: Config) -> tuple[Config, list[Assumption]]:
+    """The config with the frozen weights that the model's own `quantization_config` says, under an adapter.
+
+    Without one, all weights are trained, which a quantized checkpoint cannot be: they are counted unquantized.
+    """
+    path, model = Training.quantization, config.model
+    stored = trained_next_to(model) if isinstance(model, Mapping) else None
+    if stored is None or config.get(path) is not None:
+        return config, []
+    if config.get(Training.adapter.type) is None:
+        said = Message(
+            "its quantization_config is left out: {} weights cannot be trained; for adapters on them set {}, to serve "
+            "them {}", stored, Training.adapter.type, EngineSettings.type,
+        )  # fmt: skip
+        return config, [Assumption("model", "unquantized", said, notable=True)]
+    return config.replaced(path, stored), [Assumption(path, stored, "by its quantization_config", notable=True)]
 
 
 def _without_disk(config: Config) -> Iterator[Problem]:

@@ -10,7 +10,8 @@ from memcore.messages import Message, joined
 from memcore.networks.glossary import SYMBOLS
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, FeedForward
-from memcore.networks.tensor_parallel import obstacles, uneven
+from memcore.networks.tensor_parallel import obstacles, split_axes
+from memcore.symbols import measure
 from memcore.tensors.modes import TensorParallel
 from memcore.trace.engine import Engine
 from memcore.trainers.pytorch.frameworks import framework_of
@@ -38,7 +39,7 @@ def tensor_parallel(read: Defaults, engine: Engine, model: Model, sequence: int)
     if model.network.adapted:
         _refuse_adapters(read, engine, model)
     by_sequence = read.take(_SEQUENCE, True, "as torchtitan does")
-    if by_sequence and sequence % ranks:
+    if by_sequence and sequence % ranks and not read.is_refused(_SIZE):
         read.refuse(Training.sequence_length, "found {}, which is not divisible by {} ranks", sequence, ranks)
     titan = read.given(Training.implementation) == "torchtitan"
     by_vocabulary = read.take(_LOSS, titan, "torchtitan's default" if titan else "the loss runs on full logits")
@@ -63,9 +64,9 @@ def _refuse(read: Defaults, engine: Engine, model: Model, ranks: int) -> None:
     routed = any(isinstance(layer.feed_forward, Experts) for layer in model.network.kinds)
     if routed and read.given(_SEQUENCE) is False:
         raise UnsupportedError(_SIZE, "found {}; routed experts are supported only with sequence parallelism", ranks)
-    for axis in uneven(model.network, model.sizes, ranks):
-        name, size = SYMBOLS.get(str(axis), str(axis)), model.sizes[str(axis)]
-        read.refuse(_SIZE, "found {}, which does not divide {}'s {} ({})", ranks, model.name, name, size)
+    axes = split_axes(model.network)
+    shared = {SYMBOLS.get(str(each), str(each)): measure(each, model.sizes) for each in axes}
+    read.refuse_uneven(_SIZE, ranks, model.name, shared)
     for path, value in (
         (Training.attention_mask, "padded"),
         (Training.attention, "math"),

@@ -96,6 +96,11 @@ _REFUSED: Mapping[str, str] = {
     "ref_policy": _TUNED, "reward_and_value_model": _TUNED, "enable_fp8_training": _TUNED, "generations": _TUNED,
 }  # fmt: skip
 """Parts that no answer has, and what to do without them."""
+_GENERATES = "this recipe generates text instead of training"
+_USES: Mapping[str, str] = {
+    "tasks": "this recipe evaluates a model instead of training", "prompt": _GENERATES, "max_new_tokens": _GENERATES,
+}  # fmt: skip
+"""Keys of recipes that do not train, and what those do (recipes/eleuther_eval.py, dev/generate_v2.py, generate.py)."""
 _READ_BY: Mapping[str, str] = {"quantizer": "qat", "teacher_model": "knowledge_distillation", "kd_": "knowledge_dis"}
 """Keys that only recipes of such names read (recipes/*.py): the others run as if they were not there."""
 
@@ -108,6 +113,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     """
     normalized: dict[str, Any] = {name: filled(found, value) for name, value in found.items()}
     recipe = str(normalized.pop(RECIPE, ""))
+    _trains(normalized)
     kept = _without_unread(normalized, recipe)
     notes: list[str] = [
         Message("{}: not read by the recipe {}, so it has no effect", name, recipe)
@@ -121,7 +127,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         every = joined(", ", (*_LOSSES, *_PREFERENCES))
         raise UnsupportedError("loss._component_", "found {!r}; supported here: {}", loss, every)
     if loss:
-        normalized |= {_LOSS: _LOSSES[loss]} if loss in _LOSSES else {METHOD: _PREFERENCES[loss]}
+        normalized |= {_LOSS: _in_parts(normalized, _LOSSES[loss])} if loss in _LOSSES else {METHOD: _PREFERENCES[loss]}
     _taught(normalized)
     _rounded(normalized)
     normalized[_CLIPS] = normalized.pop("clip_grad_norm", None) is not None
@@ -140,6 +146,28 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
             "tokenizer.max_seq_len is not set, so the sequence length depends on the data; set the length with --seq"
         )
     return {_FRAMEWORK: "torchtune", **normalized}, tuple(notes)
+
+
+def _trains(normalized: Mapping[str, Any]) -> None:
+    """Raise an error for configs of recipes that only use a model, which have no optimizer."""
+    if "optimizer._component_" in normalized:
+        return
+    for name, value in normalized.items():
+        use = _USES.get(name.partition(".")[0])
+        if use is not None:
+            raise UnsupportedError.of_value(name, value, use)
+    name = "quantizer._component_"
+    if name in normalized and "dataset._component_" not in normalized:
+        raise UnsupportedError.of_value(
+            name, normalized[name], "this recipe quantizes a checkpoint instead of training"
+        )
+
+
+def _in_parts(normalized: dict[str, Any], loss: str) -> str:
+    """The loss with as many chunks as the recipe says, where it is computed in chunks."""
+    parts = normalized.pop("loss.num_output_chunks", None)
+    kind = loss.partition(":")[0]
+    return f"{kind}:{parts}" if parts is not None and kind != loss else loss
 
 
 def _optimizer(normalized: dict[str, Any]) -> None:
@@ -552,7 +580,8 @@ TORCHTUNE = Tool(
         Meaning(sets={Training.offload.activations: "cpu"}, keys={"enable_activation_offloading": True}),
     ),
     normalized=_normalized,
-    settles=("model._component_", "model.lora_*", "model.apply_lora_*", "model.use_dora", "model.*_trainable",
+    settles=("model._component_", "loss.num_output_chunks",
+              "model.lora_*", "model.apply_lora_*", "model.use_dora", "model.*_trainable",
              "optimizer._component_", "optimizer.fused", "loss._component_", "clip_grad_norm", "ac_mode", "ac_option",
              "teacher_model.*", "ref_policy*", "quantizer.*", "kd_*"),
     vocabulary=("torchtune",),

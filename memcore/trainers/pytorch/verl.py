@@ -23,15 +23,15 @@ _FSDP, _REF = f"{_ACTOR}fsdp_config.", "actor_rollout_ref.ref.fsdp_config."
 _GROUPS = ("grpo", "rloo", "remax", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "gpg", "grpo_passk",
            "optimal_token_baseline", "grpo_vectorized", "opo")  # fmt: skip
 """Ways to advantages without a critic (trainer/ppo/core_algos.py, `AdvantageEstimator`)."""
-_METHOD, _COMPLETION, _SHARE, CRITIC = "*method", "*completion", "*share", "*critic"
-_ENGINE, _VERSION, _PRECISION, _REDUCED, _BATCH, _LENGTH = (
+_METHOD, _COMPLETION, _SHARE, CRITIC, KERNEL = "*method", "*completion", "*share", "*critic", "*kernel"
+ENGINE, VERSION, PRECISION, REDUCED, BATCH, _LENGTH = (
     "*engine", "*version", "*precision", "*reduced", "*micro", "*length",
 )  # fmt: skip
-_PACKED, _STEPS, _ADAPTER, _FRAMEWORK, _POLICY, _RANK = (
+PACKED, STEPS, ADAPTER, FRAMEWORK, POLICY, RANK = (
     "*packed", "*steps", "*adapter", "*framework", "*policy", "*rank",
 )  # fmt: skip
-_LOSS, _REENTRANT, _ATTENTION = "*loss", "*reentrant", "*attention"
-_KERNELS: Mapping[str, str] = {"flash": "flash_attention_2", "sdpa": "sdpa", "math": "eager", "flex": "flex_attention"}
+LOSS, REENTRANT, ATTENTION = "*loss", "*reentrant", "*attention"
+KERNELS: Mapping[str, str] = {"flash": "flash_attention_2", "sdpa": "sdpa", "math": "eager", "flex": "flex_attention"}
 DEFAULTS: Mapping[str, Any] = {
     "data.max_prompt_length": 512, "data.max_response_length": 512, f"{_ROLLOUT}n": 1,
     f"{_ROLLOUT}gpu_memory_utilization": 0.5, f"{_ACTOR}ppo_mini_batch_size": 256,
@@ -49,15 +49,15 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     dp_actor.py, trainer/ppo/ray_trainer.py, trainer/config/*.yaml.
     """
     _refuse_others(found)
-    normalized: dict[str, Any] = {**found, _FRAMEWORK: "verl", _METHOD: "grpo", _ENGINE: "fsdp"}
+    normalized: dict[str, Any] = {**found, FRAMEWORK: "verl", _METHOD: "grpo", ENGINE: "fsdp"}
     notes: list[str] = ["verl: only the actor's update is estimated; generation and scoring come before it"]
     strategy = str(normalized.pop(f"{_ACTOR}strategy", "fsdp"))
-    normalized[_VERSION] = 2 if strategy == "fsdp2" else 1
+    normalized[VERSION] = 2 if strategy == "fsdp2" else 1
     fp32 = str(normalized.pop(f"{_FSDP}model_dtype", "fp32")) in ("fp32", "float32")
-    normalized[_PRECISION] = "bf16-mixed" if fp32 else "bf16"
+    normalized[PRECISION] = _computed(normalized, fp32=fp32)
     reduced = str(normalized.pop(f"{_FSDP}mixed_precision.reduce_dtype", "fp32"))
-    normalized[_REDUCED] = {"float32": "fp32", "bfloat16": "bf16"}.get(reduced, reduced)
-    normalized[_ATTENTION] = str(normalized.pop(f"{_MODEL}override_config.attn_implementation", "flash_attention_2"))
+    normalized[REDUCED] = {"float32": "fp32", "bfloat16": "bf16"}.get(reduced, reduced)
+    normalized[ATTENTION] = str(normalized.pop(f"{_MODEL}override_config.attn_implementation", "flash_attention_2"))
     normalized |= critic(
         found, notes, *(f"critic.model.fsdp_config.{name}" for name in ("param_offload", "optimizer_offload"))
     )
@@ -65,25 +65,38 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         del normalized[_MODULE]
     gpus(normalized)
     rollout(normalized, notes)
+    shared = normalized.pop(f"{_FSDP}ulysses_sequence_parallel_size", 1)
+    if shared not in (1, None):
+        normalized.setdefault(f"{_ACTOR}ulysses_sequence_parallel_size", shared)
     ranks = normalized.get(f"{_ACTOR}ulysses_sequence_parallel_size", 1)
     lengths(normalized, notes, ranks)
     batch(normalized, ranks)
     if normalized.pop(f"{_MODEL}use_fused_kernels", False) is True:
-        normalized[_LOSS] = "fused-linear"
+        normalized[LOSS] = "fused-linear"
     if normalized.pop(f"{_MODEL}enable_gradient_checkpointing", True) is not False:
-        normalized |= {_POLICY: "full", _REENTRANT: False}
+        normalized |= {POLICY: "full", REENTRANT: False}
     else:
-        normalized[_POLICY] = "none"
+        normalized[POLICY] = "none"
     for name in DEFAULTS:
         normalized.pop(name, None)
     rank = normalized.pop(f"{_MODEL}lora_rank", 0)
     if isinstance(rank, int) and rank > 0:
-        normalized |= {_ADAPTER: "lora", _RANK: rank}
+        normalized |= {ADAPTER: "lora", RANK: rank}
         normalized.setdefault(f"{_MODEL}target_modules", "all-linear")
     else:
         normalized.pop(f"{_MODEL}target_modules", None)
         normalized |= trained_parts("verl", normalized, found.get(f"{_MODEL}path"))
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
+
+
+def _computed(normalized: dict[str, Any], *, fp32: bool) -> str:
+    """The precision of weights in fp32 or bf16 with the dtype that FSDP computes in (workers/config/engine.py)."""
+    said = normalized.pop(f"{_FSDP}dtype", "bf16")
+    said = str(normalized.pop(f"{_FSDP}mixed_precision.param_dtype", said))
+    word = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(said, said)
+    if word not in ("bf16", "fp16", "fp32") or (not fp32 and word != "bf16"):
+        raise UnsupportedError.of_value(f"{_FSDP}dtype", said, "with bf16 weights, bf16 is supported")
+    return "bf16" if not fp32 else "fp32" if word == "fp32" else f"{word}-mixed"
 
 
 def _refuse_others(found: Mapping[str, Any]) -> None:
@@ -154,10 +167,10 @@ def lengths(normalized: dict[str, Any], notes: list[str], ranks: object) -> None
     """Tokens of a micro-batch: prompts and answers in full, or as many as are packed; `ranks` share a sequence."""
     prompt, answer = _number(normalized, "data.max_prompt_length"), _number(normalized, "data.max_response_length")
     whole = prompt + answer if isinstance(prompt, int) and isinstance(answer, int) else "$LENGTH"
-    normalized[_PACKED] = normalized.pop(f"{_MODEL}use_remove_padding", True) is not False
+    normalized[PACKED] = normalized.pop(f"{_MODEL}use_remove_padding", True) is not False
     if normalized.pop(f"{_ACTOR}use_dynamic_bsz", False) is True:
         tokens = _number(normalized, f"{_ACTOR}ppo_max_token_len_per_gpu")
-        normalized[_BATCH] = 1
+        normalized[BATCH] = 1
         if isinstance(tokens, int) and isinstance(ranks, int):
             normalized[_LENGTH] = tokens * ranks
             notes.append("sequences are packed up to ppo_max_token_len_per_gpu tokens: counted as one sequence")
@@ -176,7 +189,7 @@ def batch(normalized: dict[str, Any], ranks: object) -> None:
     world = normalized.get(GPUS)
     former = normalized.pop(f"{_ACTOR}ppo_micro_batch_size", None)  # of all GPUs
     given = former * ranks // world if isinstance(former, int) and world and isinstance(ranks, int) else None
-    each = normalized.setdefault(_BATCH, normalized.pop(key, given))
+    each = normalized.setdefault(BATCH, normalized.pop(key, given))
     prompts, answers = _number(normalized, f"{_ACTOR}ppo_mini_batch_size"), _number(normalized, f"{_ROLLOUT}n")
     if each is None:
         raise UnsupportedError.of_value(key, None, "set the micro-batch size")
@@ -184,7 +197,13 @@ def batch(normalized: dict[str, Any], ranks: object) -> None:
         return
     if all(isinstance(size, int) and size > 0 for size in (each, prompts, answers)):
         mine = max(1, prompts * answers * ranks // world)
-        normalized[_STEPS] = max(1, -(-mine // each))
+        normalized[STEPS] = max(1, -(-mine // each))
+
+
+def usual_reduction(config: Config) -> str:
+    """The dtype in which gradients are reduced where a job says nothing: of weights in half precision, theirs."""
+    precision = str(config[Training.precision])
+    return precision if precision in ("bf16", "fp16") else "fp32"
 
 
 def _written(config: Config) -> dict[str, Any]:
@@ -197,8 +216,8 @@ def _written(config: Config) -> dict[str, Any]:
     ranks = given(Parallelism.ulysses_parallel_size) or 1
     whole = given(Training.sequence_length)
     answer = max(whole // 2, 1) if whole else None
-    reduced = given(Training.reduce_dtype)
-    rank = given(Training.adapter.rank) or _LORA if given(Training.adapter.type) == "lora" else 0
+    reduced = given(Training.reduce_dtype) or usual_reduction(config)
+    rank = given(Training.adapter.rank) or LORA if given(Training.adapter.type) == "lora" else 0
     keys = {
         "trainer.n_gpus_per_node": node, "trainer.nnodes": gpus // node,
         "algorithm.adv_estimator": "gae" if given(Training.method.critic) else "grpo",
@@ -208,7 +227,7 @@ def _written(config: Config) -> dict[str, Any]:
         f"{_ACTOR}ppo_mini_batch_size": max(steps * each * gpus // ranks, 1),
         f"{_FSDP}model_dtype": "bf16" if given(Training.precision) == "bf16" else "fp32",
         f"{_FSDP}mixed_precision.reduce_dtype": reduced,
-        f"{_MODEL}override_config.attn_implementation": _KERNELS.get(str(given(Training.attention))),
+        f"{_MODEL}override_config.attn_implementation": KERNELS.get(str(given(Training.attention))),
         f"{_MODEL}use_remove_padding": given(Training.packed_sequences) is True,
         f"{_MODEL}use_fused_kernels": given(Training.loss) == "fused-linear",
         f"{_MODEL}enable_gradient_checkpointing": given(Training.activation_checkpointing.policy) != "none",
@@ -219,9 +238,9 @@ def _written(config: Config) -> dict[str, Any]:
 
 
 _FREEZES = keys_of_towers("verl")
-_NODE, _LORA = 8, 8
+_NODE, LORA = 8, 8
 """GPUs of a node, and the rank of adapters, where nothing is said."""
-_MADE_PLAIN = (
+MADE_PLAIN = (
     Training.micro_batch_size, Training.gradient_accumulation_steps, Training.sequence_length,
     Training.packed_sequences, Training.attention, Training.activation_checkpointing.policy,
     Training.activation_checkpointing.use_reentrant, Training.method.completion_length, Training.reduce_dtype,
@@ -230,12 +249,12 @@ _MADE_PLAIN = (
 )  # fmt: skip
 """Settings whose defaults are others here."""
 
-_OPTIMIZERS: Mapping[str, str] = {
+OPTIMIZERS: Mapping[str, str] = {
     "AdamW": "adamw", "Adam": "adam", "SGD": "sgd", "AdamW8bit": "adamw-8bit", "AdamW4bit": "adamw-4bit",
     "PagedAdamW": "paged-adamw", "PagedAdamW8bit": "paged-adamw-8bit",
 }  # fmt: skip
 _MODULE = f"{_ACTOR}optim.optimizer_impl"
-_MODULES: Mapping[str, str] = {"torchao": "torchao.optim", "bitsandbytes": "bitsandbytes.optim"}
+MODULES: Mapping[str, str] = {"torchao": "torchao.optim", "bitsandbytes": "bitsandbytes.optim"}
 """The module whose class is the optimizer, where that is not PyTorch's (workers/config/optimizer.py)."""
 VERL = Tool(
     name="verl",
@@ -248,39 +267,41 @@ VERL = Tool(
     keys=(
         Key(path=Hardware.num_gpus, name=GPUS),
         Key(path=Hardware.gpus_per_node, name=PER_NODE),
-        Key(path=EngineSettings.type, name=_ENGINE),
-        Key(path=EngineSettings.version, name=_VERSION),
-        Key(path=EngineSettings.framework, name=_FRAMEWORK),
-        Key(path=Training.precision, name=_PRECISION),
-        Key(path=Training.reduce_dtype, name=_REDUCED),
+        Key(path=EngineSettings.type, name=ENGINE),
+        Key(path=EngineSettings.version, name=VERSION),
+        Key(path=EngineSettings.framework, name=FRAMEWORK),
+        Key(path=Training.precision, name=PRECISION),
+        Key(path=Training.reduce_dtype, name=REDUCED),
         Key(path=Training.trainable, name=TRAINABLE),
-        Key(path=Training.micro_batch_size, name=_BATCH),
-        Key(path=Training.gradient_accumulation_steps, name=_STEPS),
+        Key(path=Training.micro_batch_size, name=BATCH),
+        Key(path=Training.gradient_accumulation_steps, name=STEPS),
         Key(path=Training.sequence_length, name=_LENGTH),
-        Key(path=Training.packed_sequences, name=_PACKED),
-        Key(path=Training.loss, name=_LOSS),
-        Key(path=Training.attention, name=_ATTENTION, values=_KERNELS),
-        Key(path=Training.activation_checkpointing.policy, name=_POLICY),
-        Key(path=Training.activation_checkpointing.use_reentrant, name=_REENTRANT),
+        Key(path=Training.packed_sequences, name=PACKED),
+        Key(path=Training.loss, name=LOSS),
+        Key(path=Training.attention, name=ATTENTION, values=KERNELS),
+        Key(path=Training.activation_checkpointing.policy, name=POLICY),
+        Key(path=Training.activation_checkpointing.use_reentrant, name=REENTRANT),
         Key(path=Training.method.name, name=_METHOD),
         Key(path=Training.method.completion_length, name=_COMPLETION),
         Key(path=Training.method.rollout_share, name=_SHARE),
         Key(path=Training.method.critic, name=CRITIC),
-        Key(path=Training.adapter.type, name=_ADAPTER),
-        Key(path=Training.adapter.rank, name=_RANK),
+        Key(path=Training.adapter.type, name=ADAPTER),
+        Key(path=Training.adapter.rank, name=RANK),
         Key(path=Training.adapter.target_modules, name=f"{_MODEL}target_modules"),
         Key(path=Parallelism.ulysses_parallel_size, name=f"{_ACTOR}ulysses_sequence_parallel_size"),
         Key(path=Parallelism.data_parallel_shard_size, name=f"{_FSDP}fsdp_size"),
         Key(path=TorchSettings.reshard_after_forward, name=f"{_FSDP}reshard_after_forward"),
         Key(path=TorchSettings.cpu_offload, name=f"{_FSDP}offload_policy"),
-        Key(path=Training.optimizer.implementation, name=_MODULE, values=_MODULES),
+        Key(path=TorchSettings.no_sync, name=f"{_FSDP}use_no_sync_for_gradient_accumulation"),
+        Key(path=Training.optimizer.implementation, name=_MODULE, values=MODULES),
+        Key(path=Training.optimizer.implementation, name=KERNEL),
     ),
     meanings=(
         Meaning(sets={Training.offload.activations: "cpu"}, keys={f"{_MODEL}enable_activation_offload": True}),
         Meaning(sets={Training.implementation: "liger"}, keys={f"{_MODEL}use_liger": True}),
         *(
             Meaning(sets={Training.optimizer.name: ours}, keys={f"{_ACTOR}optim.optimizer": theirs})
-            for theirs, ours in _OPTIMIZERS.items()
+            for theirs, ours in OPTIMIZERS.items()
         ),
     ),
     normalized=_normalized,
@@ -290,6 +311,7 @@ VERL = Tool(
              f"{_ROLLOUT}n", f"{_ROLLOUT}gpu_memory_utilization", f"{_ROLLOUT}free_cache_engine",
              f"{_MODEL}use_remove_padding", f"{_MODEL}enable_gradient_checkpointing", f"{_MODEL}lora_rank",
              f"{_MODEL}use_fused_kernels", f"{_FSDP}model_dtype", f"{_FSDP}mixed_precision*",
+             f"{_FSDP}dtype", f"{_FSDP}ulysses_sequence_parallel_size",
              f"{_ACTOR}megatron*"),
     vocabulary=("verl",),
     ignored=("data.*", "trainer.*", "reward_model.*", "custom_reward_function.*", "algorithm.*", "critic.*", "ray_*",
@@ -301,88 +323,6 @@ VERL = Tool(
     needs={EngineSettings.framework: "verl", Training.method.name: "grpo"},
     written=_written,
     adapters=("lora",),
-    unsaid=dict.fromkeys(_MADE_PLAIN),
+    unsaid=dict.fromkeys(MADE_PLAIN),
     source="verl, trainer/config/",
-)  # fmt: skip
-
-
-def _supervised(found: Mapping[str, Any]) -> Normalized:
-    """verl's supervised fine-tuning: fp32 weights under FSDP2, bf16 compute, attention by FlashAttention.
-
-    Source: verl 0.8.0.dev, trainer/fsdp_sft_trainer.py, trainer/config/sft_trainer.yaml.
-    """
-    normalized: dict[str, Any] = {
-        **found,
-        _FRAMEWORK: "verl",
-        _ENGINE: "fsdp",
-        _ATTENTION: "flash_attention_2",
-        _REDUCED: "fp32",
-    }
-    strategy = str(normalized.pop("model.strategy", "fsdp2"))
-    normalized[_VERSION] = 2 if strategy == "fsdp2" else 1
-    fp32 = str(normalized.pop("model.fsdp_config.model_dtype", "fp32")) in ("fp32", "float32")
-    normalized[_PRECISION] = "bf16-mixed" if fp32 else "bf16"
-    if "trainer.n_gpus_per_node" in found and GPUS not in found:
-        gpus(normalized)
-    kept = normalized.pop("model.enable_gradient_checkpointing", True)
-    normalized |= {_POLICY: "full", _REENTRANT: False} if kept is not False else {_POLICY: "none"}
-    normalized[_BATCH] = normalized.pop("data.micro_batch_size_per_gpu", 4)
-    normalized.setdefault("data.max_length", 1024)
-    normalized[_PACKED] = normalized.pop("use_remove_padding", False) is True
-    rank = normalized.pop("model.lora_rank", 0)
-    if isinstance(rank, int) and rank > 0:
-        normalized |= {_ADAPTER: "lora", _RANK: rank}
-        normalized.setdefault("model.target_modules", "all-linear")
-    else:
-        normalized.pop("model.target_modules", None)
-    return normalized, ()
-
-
-def _supervised_keys(config: Config) -> dict[str, Any]:
-    """FSDP's version, dtypes, padding and LoRA's rank; on each GPU a micro-batch."""
-    given = config.get
-    rank = given(Training.adapter.rank) or _LORA if given(Training.adapter.type) == "lora" else 0
-    keys = {
-        "data.micro_batch_size_per_gpu": given(Training.micro_batch_size) or 1,
-        "data.truncation": "right",
-        "model.strategy": "fsdp" if given(EngineSettings.version) == 1 else "fsdp2",
-        "model.fsdp_config.model_dtype": "bf16" if given(Training.precision) == "bf16" else "fp32",
-        "model.enable_gradient_checkpointing": given(Training.activation_checkpointing.policy) != "none",
-        "model.lora_rank": rank,
-        "use_remove_padding": given(Training.packed_sequences) is True,
-    }
-    return {**keys, **({"model.lora_alpha": 2 * rank} if rank else {})}
-
-
-VERL_SFT = Tool(
-    name="verl-sft",
-    title="verl's supervised fine-tuning",
-    syntax="yaml",
-    engines=("fsdp",),
-    implementations=("transformers", "liger"),
-    tells=("model.partial_pretrain", "model.fsdp_config.model_dtype"),
-    model="model.partial_pretrain",
-    keys=(
-        *(each for each in VERL.keys if each.name.startswith("*") and each.path != Training.sequence_length),
-        Key(path=Training.sequence_length, name="data.max_length"),
-        Key(path=Training.adapter.target_modules, name="model.target_modules"),
-        Key(path=Parallelism.ulysses_parallel_size, name="ulysses_sequence_parallel_size"),
-        Key(path=TorchSettings.cpu_offload, name="model.fsdp_config.cpu_offload"),
-    ),
-    meanings=(Meaning(sets={Training.implementation: "liger"}, keys={"model.use_liger": True}),),
-    normalized=_supervised,
-    settles=("model.*", "data.micro_batch_size_per_gpu", "trainer.n*", "use_remove_padding"),
-    batch="data.train_batch_size",
-    vocabulary=("verl-sft",),
-    ignored=("data.*", "trainer.*", "optim.*", "model.trust_remote_code", "model.lora_alpha", "model.external_lib",
-             "model.use_shm", "model.fsdp_config.offload_params", "model.fsdp_config.wrap_policy*", "config-*",
-             "hydra*", "defaults"),
-    always={"hydra.searchpath": ["pkg://verl.trainer.config"], "defaults": ["sft_trainer", "_self_"]},
-    launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m verl.trainer.fsdp_sft_trainer --config-path=$PWD "
-           "--config-name={file}",
-    needs={EngineSettings.framework: "verl"},
-    written=_supervised_keys,
-    adapters=("lora",),
-    unsaid=dict.fromkeys(_MADE_PLAIN),
-    source="verl, trainer/config/sft_trainer.yaml",
 )  # fmt: skip

@@ -20,7 +20,7 @@ from memcore.trainers.megatron.layers.dispatch import DISPATCHERS, ROWS
 from memcore.trainers.megatron.layers.feed_forward import feed_forward
 from memcore.trainers.megatron.layers.fused import COMPILED, halves
 from memcore.trainers.megatron.layers.graphs import leave
-from memcore.trainers.megatron.layers.linear import Weights, linear
+from memcore.trainers.megatron.layers.linear import Weights, linear, lowered, lowered_gradient
 from memcore.trainers.megatron.layers.offloading import opened
 from memcore.trainers.megatron.layers.recompute import discarded, recomputes, run_again
 from memcore.trainers.megatron.layers.routing import route
@@ -131,6 +131,7 @@ def _product(x: Tensor, weight: Parameter, how: MegatronPlan, plan: Plan) -> Ten
 
         def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
             dtype = only(gradients).dtype
+            quantized = lowered_gradient(only(gradients), how)
             gradient = new(tape, shape, dtype, "input_gradient") if x_needs else None
             learns = weight.requires_grad and not how.fuses_weight_gradients
             each = weight.shape if plan.grouped else weight.shape[1:]
@@ -138,9 +139,12 @@ def _product(x: Tensor, weight: Parameter, how: MegatronPlan, plan: Plan) -> Ten
             if matrix is not None and not plan.grouped:
                 # Each expert's gradient is added to the buffer before the next one's exists.
                 matrix = Tensor(tape, matrix.storage, weight.shape, dtype)
+            del quantized
             return [gradient, matrix]
 
-        attach([out], [x, weight], save(tape, x) if weight.requires_grad else [], apply)
+        original = how.fp8 is not None and weight.name.endswith("linear_fc2.weight") and recomputes(how, "moe_act")
+        kept = x if original else lowered(x, None, how)
+        attach([out], [x, weight], save(tape, kept) if weight.requires_grad else [], apply)
     return out
 
 

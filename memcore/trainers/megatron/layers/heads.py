@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memcore.layers.objectives import summed
 from memcore.networks.weights import Linear
 from memcore.tensors.autograd import attach, tracked
@@ -47,7 +49,7 @@ def _scores(step: Step, x: Tensor, part: Linear, how: MegatronPlan) -> Tensor:
     ms-swift 4.5, megatron/trainers/trainer.py (`seq_cls_loss_func`).
     """
     with x.tape.at("output_layer"):
-        scores = linear(parts_to_all(x) if how.sequence else x, part, step.weights, how)
+        scores = linear(parts_to_all(x) if how.sequence else x, part, step.weights, replace(how, fp8=None))
     del x
     return summed(scores)
 

@@ -20,6 +20,26 @@ from memcore.trainers.megatron.step_plan import MegatronPlan
 Weights = Mapping[str, Parameter]
 
 
+def lowered(x: Tensor, part: Linear | None, how: MegatronPlan) -> Tensor:
+    """What a product keeps of its input: in FP8 a quantized copy, but x itself where core attention keeps it anyway.
+
+    Sources: TransformerEngine, pytorch/module/linear.py (`saved_inputmat`; rows and columns are quantized, and the rows
+    go after the product); Megatron-LM, core/transformer/attention.py (`set_save_original_input(self.linear_proj)`),
+    which delayed scaling does not support.
+    """
+    if how.fp8 is None or (part is not None and part.adapter_dtype is not None):
+        return x
+    if part is not None and part.name.endswith("linear_proj") and how.fp8 != "delayed":
+        return x
+    return new(x.tape, x.shape, "fp8", "fp8_operand")
+
+
+def lowered_gradient(gradient: Tensor, how: MegatronPlan) -> list[Tensor]:
+    """The rows and the columns of a gradient in FP8, as long as both products take."""
+    copies = 0 if how.fp8 is None else 2
+    return [new(gradient.tape, gradient.shape, "fp8", "fp8_operand") for _ in range(copies)]
+
+
 def gathered(x: Tensor) -> Tensor:
     """All ranks' tokens in one tensor."""
     return new(x.tape, (whole(x.shape[0]), *x.shape[1:]), x.dtype, "megatron_all_gather")
@@ -40,10 +60,10 @@ def parameters(weights: Weights, part: Linear) -> tuple[Parameter, Parameter | N
     return weights[f"{part.name}.weight"], weights.get(f"{part.name}.bias")
 
 
-def _result(x: Tensor, weight: Parameter, shape: Shape | None = None) -> Tensor:
+def _result(x: Tensor, weight: Parameter, shape: Shape | None = None, dtype: str | None = None) -> Tensor:
     """The product; x ends in the axes that the matrix sums over."""
     rows = (shape or x.shape)[: len(x.shape) - len(weight.inner)]
-    return new(x.tape, (*rows, *weight.outer), x.dtype, "linear")
+    return new(x.tape, (*rows, *weight.outer), dtype or x.dtype, "linear")
 
 
 def _weight_gradients(dtype: str, weight: Parameter, bias: Parameter | None, how: MegatronPlan) -> list[Gradient]:
@@ -80,23 +100,25 @@ def norm_linear(
     saved = save(tape, x) if tracked(*inputs) else []
     normed = new(tape, x.shape, x.dtype, "layer_norm")
     statistics = [new(tape, x.shape[:-1], "fp32", "norm_statistics") for _ in range(1 + (norm.kind == "layer"))]
-    total = gathered(normed) if shards else normed
-    shape, dtype, learns = total.shape, total.dtype, weight.requires_grad
-    out = _result(total, weight)
+    operand = lowered(normed, part, how)
+    total = gathered(operand) if shards else operand
+    shape, dtype, learns = total.shape, normed.dtype, weight.requires_grad
+    out = _result(total, weight, dtype=dtype)
     # An adapter is given what the product is given, gathered (`return_layernorm_output_gathered`).
     returned = [] if part.adapter_dtype is None else [view(total, shape)]
     del total
     if tracked(*inputs):
-        saved += [*(save(tape, normed) if learns else ()), *save(tape, *statistics)]
+        saved += [*(save(tape, operand) if learns else ()), *save(tape, *statistics)]
         x_shape = x.shape
 
         def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
             normed = saved[1] if learns else None
             total = normed if normed is None or not shards else gathered(normed)
+            quantized = lowered_gradient(only(gradients[:1]), how)
             full = new(tape, shape, dtype, "input_gradient")
             gradient = scattered(full) if shards else full
             made = _weight_gradients(dtype, weight, bias, how)
-            del total
+            del total, quantized
             if normed is not None:
                 clear(normed)
             if not shards and len(gradients) > 1 and gradients[1] is not None:
@@ -107,7 +129,7 @@ def norm_linear(
             return [*found, *made]
 
         attach([out, *returned], inputs, saved, apply)
-    del normed
+    del normed, operand
     return _with_adapter(out, returned.pop(), part, weights, how) if returned else out
 
 
@@ -119,11 +141,12 @@ def linear(x: Tensor, part: Linear, weights: Weights, how: MegatronPlan, *, bias
     bias = bias if biased else None
     inputs = [weight, x, *([] if bias is None else [bias])]
     needs, learns = tracked(*inputs), weight.requires_grad
-    saved = save(tape, x) if needs and learns else []
-    total = gathered(x) if gathers else x
+    operand = lowered(x, part, how)
+    saved = save(tape, operand) if needs and learns else []
+    total = gathered(operand) if gathers else operand
     shape = total.shape
-    out = _result(total, weight)
-    del total
+    out = _result(total, weight, dtype=x.dtype)
+    del total, operand
     if sums:
         out = scattered(out)
     if needs:
@@ -132,12 +155,13 @@ def linear(x: Tensor, part: Linear, weights: Weights, how: MegatronPlan, *, bias
         def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
             gradient = gathered(only(gradients)) if sums else only(gradients)
             total = None if not learns else gathered(saved[0]) if gathers else saved[0]
+            quantized = [] if sums else lowered_gradient(gradient, how)
             result = None
             if x_needs:
                 full = new(tape, shape, gradient.dtype, "input_gradient")
                 result = scattered(full) if gathers else view(full, x_shape)
             matrix, *rest = _weight_gradients(gradient.dtype, weight, bias, how)
-            del total
+            del total, quantized
             return [matrix, result, *rest]
 
         attach([out], inputs, saved, apply)
