@@ -46,7 +46,7 @@ def _heard(step: Step, left: dict[str, Weight]) -> Tensor:
     all that learns are adapters: autograd keeps what lies between them.
     """
     strides = step.recipe.network.embedding_and_head.strides
-    x = new(step.tape, ("b", "s", prod(strides), 1), "fp32", "input_values")
+    x = new(step.tape, ("b", "s", prod(strides), 1), "fp32", "inputs")
     x.requires_grad = step.recipe.network.adapted
     for index in range(len(strides)):
         near = [name for name in left if f".conv_layers.{index}." in name]
