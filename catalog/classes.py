@@ -23,7 +23,7 @@ glm4_moe glm4_moe_lite glm_moe_dsa gpt2 gpt_bigcode gpt_neo gpt_neox gpt_oss gpt
 granitemoehybrid hunyuan_v1_dense hunyuan_v1_moe hy_v3 internvl iquestcoder jamba kimi_linear lfm2 lfm2_moe llama llama4
 llava
 mamba mamba2 mimo_v2_flash minimax minimax_m2 mistral mistral3 mistral4 mixtral mllama mpt nemotron nemotron_h olmo
-olmo2 olmo3 olmoe opt paligemma phi phi3 phimoe qwen2 qwen2_5_vl qwen2_moe qwen2_vl qwen3 qwen3_5_moe_text
+olmo2 olmo3 olmo_hybrid olmoe opt paligemma phi phi3 phimoe qwen2 qwen2_5_vl qwen2_moe qwen2_vl qwen3 qwen3_5_moe_text
 qwen3_5_text qwen3_moe qwen3_next qwen3_vl qwen3_vl_moe recurrent_gemma seed_oss smollm3 solar_open stablelm
 starcoder2 zamba2 clip_vision_model internvl_vision llama4_text llama4_vision_model mllama_text_model
 mllama_vision_model pixtral qwen2_5_vl_text qwen2_5_vl_vision qwen2_vl_text qwen2_vl_vision qwen3_vl_moe_text

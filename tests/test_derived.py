@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import memcore
+from memcore import Config, estimate
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate_serving, estimate_training
 from memcore.networks.catalog import catalog
@@ -249,14 +250,9 @@ def test_one_set_of_weights_that_runs_often():
     ("model_type", "lacks"),
     [
         ("bailing_hybrid", "recurrent layers"),
-        ("olmo_hybrid", "recurrent layers"),
         ("xlnet", "positions and segments"),
         ("funnel", "positions and segments"),
         ("hrm_text", "one set of weights that runs as several layers"),
-        ("deit", "images or sounds alone, without tokens"),
-        ("yolos", "images or sounds alone, without tokens"),
-        ("dpt", "images or sounds alone, without tokens"),
-        ("qwen2_audio_encoder", "images or sounds alone, without tokens"),
         ("segformer", "layers of several widths"),
     ],
 )
@@ -264,6 +260,72 @@ def test_parts_that_nothing_is_near_to_are_refused(model_type, lacks):
     """Simulated steps have three times the activations and more, or there is no loss over tokens."""
     with pytest.raises(UnsupportedError, match=lacks):
         estimate_training({"model": {"model_type": model_type}})
+
+
+SIGNALS = {
+    "wav2vec2": ((2, 200), 645.0),
+    "wavlm": ((2, 200), 656.7),
+    "hubert": ((2, 200), 645.0),
+    "data2vec-audio": ((2, 200), 679.6),
+    "unispeech": ((2, 200), 645.0),
+    "wav2vec2-conformer": ((2, 200), 820.9),
+    "wav2vec2-bert": ((2, 200), 736.0),
+    "dinov2": ((8, 200), 416.8),
+    "beit": ((8, 200), 356.6),
+    "vit": ((8, 200), 355.8),
+}
+"""Megabytes of two layers in fp32 with samples and positions of each: parameters, Adam's states, and what autograd keeps
+for the backward pass on the CPU (`torch.autograd.graph.saved_tensors_hooks`)."""
+
+
+@pytest.mark.parametrize("model_type", SIGNALS)
+def test_what_reads_images_or_sounds_alone(model_type):
+    """The peak is at least what lies between forward and backward pass, and not a fifth more."""
+    (samples, positions), least = SIGNALS[model_type]
+    training = {"precision": "fp32", "micro_batch_size": samples, "sequence_length": positions}
+    model = {"model_type": model_type, "num_hidden_layers": 2}
+    found = estimate_training({"model": model, "training": training}).allocated
+    assert 0.98 * least < found.expected / 1e6 < 1.15 * least
+
+
+OLMO_HYBRID = {
+    "the defaults": ({}, 128, 59_038_208),
+    "fewer key heads": (
+        {"linear_num_key_heads": 2, "linear_key_head_dim": 32, "linear_value_head_dim": 32},
+        128,
+        47_702_528,
+    ),
+    "no rotation": ({"rope_parameters": {"rope_type": "default", "rope_theta": None}}, 192, 83_302_400),
+}
+"""Keys, tokens and the allocated peak of a step of four layers on fake tensors (`validation/simulate.py`)."""
+
+
+@pytest.mark.parametrize("name", OLMO_HYBRID)
+def test_olmo_hybrid_to_the_byte(name):
+    """Qwen3-Next's rule with a projection for each input, and attention whose norms come after."""
+    keys, tokens, peak = OLMO_HYBRID[name]
+    model = {
+        "model_type": "olmo_hybrid",
+        "hidden_size": 256,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "intermediate_size": 704,
+        "vocab_size": 4096,
+        "max_position_embeddings": 2048,
+        **keys,
+    }
+    training = {"sequence_length": tokens, "micro_batch_size": 2, "precision": "bf16", "optimizer": "sgd"}
+    job = {"model": model, "training": {**training, "attention": "math", "kernels": "fallback"}}
+    assert estimate(Config.from_dict({**job, "engine": {"type": "none"}}), fake=True).rank.peak.peak == peak
+
+
+def test_adapters_keep_what_the_convolutions_over_samples_make():
+    """347.5 MB of wav2vec2 are kept for a PEFT adapter of 8 dimensions, where 363.0 MB are for all parameters."""
+    sizes = {"precision": "fp32", "micro_batch_size": 2, "sequence_length": 200}
+    model = {"model_type": "wav2vec2", "num_hidden_layers": 2}
+    adapted = estimate_training({"model": model, "training": {**sizes, "adapter": "lora"}}).allocated.expected
+    frozen = 4 * read_model(model).parameters
+    assert abs(adapted - frozen - 347.5e6) < 0.05 * 347.5e6
 
 
 def test_both_attentions_of_a_layer_are_cached():

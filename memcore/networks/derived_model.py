@@ -38,6 +38,9 @@ PYRAMIDS = frozenset((
     "convnext", "convnextv2", "donut-swin", "efficientnet", "mobilenet_v2", "resnet", "segformer", "swin", "swinv2",
 ))  # fmt: skip
 """Types for images whose layers see fewer and fewer positions, and get wider: their parameters are counted."""
+STRIDES: Mapping[int, tuple[int, ...]] = {7: (5, *[2] * 6), 13: (5, *[2, 1] * 6)}
+"""Strides of so many convolutions over samples where no key says them (transformers 5.23, configuration_wav2vec2.py,
+configuration_sew.py, `conv_stride`)."""
 FRAMES = frozenset(("csm",))
 """Types that predict frames of several codes: a decoder of its own runs over the codes of some frames."""
 EAGER = frozenset((
@@ -68,8 +71,9 @@ _TEXT = (
 
 
 UNPROVED = "this family's cache size was derived only from the shapes of its attention tensors"
+SIGNALS = "this family reads images or sounds alone: a token is a position of its layers"
 TOWERS = "this family's towers and encoders are approximated in training; for serving only their parameters are counted"
-ASSUMED = (UNPROVED, TOWERS)
+ASSUMED = (UNPROVED, SIGNALS, TOWERS)
 """What is said of networks with parts that no row describes."""
 
 
@@ -159,7 +163,8 @@ def derived_model(
         model_type, main, runs, around, towers=tuple(each for each, _ in found), sdpa=model_type not in EAGER
     )
     symbol("P", _integer(keys, LENGTHS) or 4096)
-    said = (*((UNPROVED,) if cached is False else ()), *((TOWERS,) if found else ()))
+    open_cache = (UNPROVED if around.reads_tokens else SIGNALS,) if cached is False else ()
+    said = (*open_cache, *((TOWERS,) if found else ()))
     return Model(
         name="",
         network=network,
@@ -391,7 +396,7 @@ _EMBEDS = re.compile(r"^(?!.*(position|pos_embed|patch|embedder\.proj|(row|colum
 """Tables of tokens, not of places in an image or a sound, nor matrices that patches go through."""
 
 
-def _of_signals(outer: Mapping[str, tuple[int, ...]], symbol: Symbols) -> EmbeddingAndHead:
+def _of_signals(outer: Mapping[str, tuple[int, ...]], keys: Keys, symbol: Symbols) -> EmbeddingAndHead:
     """What is outside of layers that read images or sounds: no table has a row for each token."""
     v, h = symbol("V", 1), symbol("h", 1)
     return EmbeddingAndHead(
@@ -402,7 +407,18 @@ def _of_signals(outer: Mapping[str, tuple[int, ...]], symbol: Symbols) -> Embedd
         reads_tokens=False,
         predicts=False,
         others=tuple(plain(name, size) for name, size in outer.items()),
+        strides=_strides(outer, keys),
+        start="signals",
     )
+
+
+def _strides(outer: Mapping[str, tuple[int, ...]], keys: Keys) -> tuple[int, ...]:
+    """Strides of the convolutions that read samples; none where a spectrum or an image is read."""
+    count = sum(name.endswith(".conv.weight") and ".conv_layers." in name for name in outer)
+    found = keys.stated("conv_stride") or STRIDES.get(count)
+    if not isinstance(found, (list, tuple)) or not count or len(found) != count:
+        return ()
+    return tuple(found) if all(type(each) is int and each > 0 for each in found) else ()
 
 
 def _embedding_and_head(outer: dict[str, tuple[int, ...]], keys: Keys, symbol: Symbols, cls: str) -> EmbeddingAndHead:
@@ -414,7 +430,7 @@ def _embedding_and_head(outer: dict[str, tuple[int, ...]], keys: Keys, symbol: S
     first = next(iter(wide or embeds), None)
     # What is trained by CTC reads sounds: its vocabulary is that of its head alone.
     if first is None or cls.partition("@")[0].endswith("ForCTC"):
-        return _of_signals(outer, symbol)
+        return _of_signals(outer, keys, symbol)
     shape = outer.pop(first)
     if 0 in shape:
         raise ConfigError.at("model", "the token embedding would be {} × {}; both must be at least 1", *shape)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 
 from memcore.messages import Message
 from memcore.networks.network import SEEING, Model, Network, Tower
@@ -42,8 +43,16 @@ def only_counted(network: Network) -> tuple[Weight, ...]:
     )
 
 
-def width(tower: Tower) -> Shape | None:
-    """The width of a tower's hidden states, None where its layers have several, or do not show it."""
+def positions_seen(network: Network) -> int | None:
+    """Positions of what reads images or sounds alone, as its table of them says; None where it takes any length."""
+    around = network.embedding_and_head
+    tables = [weight.shape[:-1] for weight in around.others if weight.kind == "position" and len(weight.axes) > 1]
+    sizes = [prod(each for each in table if isinstance(each, int)) for table in tables]
+    return min(sizes, default=None)
+
+
+def width(tower: Tower | Network) -> Shape | None:
+    """The width of a stack's hidden states, None where its layers have several, or do not show it."""
     found = {
         part.down.outer if isinstance(part, FeedForward) else part.output.outer
         for run in tower.runs

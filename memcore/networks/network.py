@@ -102,6 +102,8 @@ class EmbeddingAndHead:
     """To the width of the embedding, where that is smaller than the layers' (OPT)."""
     project_in: Linear | None = None
     others: tuple[Weight, ...] = ()
+    strides: tuple[int, ...] = ()
+    """Of the convolutions over samples of a sound, from first to last; their product is the samples of a position."""
     start: str = "decoder"
     """What runs before the layers: a row of the starts in `layers.transformers`."""
     reads_tokens: bool = True

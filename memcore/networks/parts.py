@@ -184,7 +184,7 @@ class SpecialMixer:
 
     module: str
     variant: str
-    """mamba, mamba2, gated-delta, kimi-delta, lightning, recurrent-gemma, short-conv …"""
+    """mamba, mamba2, gated-delta, separate-delta, kimi-delta, lightning, recurrent-gemma, short-conv …"""
     parameters: tuple[Weight, ...]
     state: tuple[Shape, ...]
     """What generation keeps for each sequence."""

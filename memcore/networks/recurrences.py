@@ -250,6 +250,50 @@ class GatedDelta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeparateDelta:
+    """Gated delta rule with a projection for each of its inputs (OLMo Hybrid)."""
+
+    module: str = "linear_attn"
+
+    def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
+        """The mixer; absent sizes are those of `OlmoHybridConfig.__post_init__`."""
+        heads = reader.integer("num_attention_heads")
+        keys = reader.integer("linear_num_key_heads", heads)
+        values = reader.integer("linear_num_value_heads", heads)
+        wide = reader.integer("linear_key_head_dim", max(3 * reader.integer("hidden_size") // (4 * keys), 1))
+        deep = reader.integer("linear_value_head_dim", 2 * wide)
+        reader.symbol("A", keys)
+        reader.symbol("B", values)
+        reader.symbol("bg", max(values // keys, 1))
+        reader.symbol("dk", wide)
+        reader.symbol("dv", deep)
+        reader.symbol("K", reader.integer("linear_conv_kernel_dim", least=2))
+        reader.symbol("X", 2 * keys * wide + values * deep)
+        weights = [
+            _vector("A_log", "B"),
+            _vector("dt_bias", "B"),
+            *(each for name in "qk" for each in _matrix(f"{name}_proj", ("A", "dk"), ("h",), split="outer")),
+            *_matrix("v_proj", ("B", "dv"), ("h",), split="outer"),
+            *(each for name in "ab" for each in _matrix(f"{name}_proj", ("B",), ("h",), split="outer")),
+            *_matrix("g_proj", ("B", "dv"), ("h",), split="outer"),
+            *_matrix("o_proj", ("h",), ("B", "dv"), split="inner"),
+            *_convolution("conv1d", ("X",), bias=False),
+            Weight("o_norm.weight", (("dv",),), "norm"),
+        ]
+        options = {"grouped": keys != values, "doubled": reader.flag("linear_allow_neg_eigval")}
+        return SpecialMixer(
+            module=self.module,
+            variant="separate-delta",
+            parameters=_prefixed(self.module, weights),
+            linears=_linears(self.module, weights),
+            state=(("X", "K"), ("B", "dk", "dv")),
+            options=frozenset(option for option, has in options.items() if has),
+            chunk=DELTA_CHUNK,
+            trips=DELTA_CHUNKS,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KimiDelta:
     """Kimi delta attention: a gate for every channel of a key."""
 

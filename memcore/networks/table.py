@@ -74,6 +74,7 @@ RECURRENT: Mapping[str, str] = {
     "mamba2": "Mamba 2",
     "mamba": "Mamba",
     "gated-delta": "gated delta rule",
+    "separate-delta": "gated delta rule",
     "kimi-delta": "Kimi delta attention",
     "lightning": "lightning attention",
     "recurrent-gemma": "real-gated linear recurrence",

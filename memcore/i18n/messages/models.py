@@ -176,7 +176,9 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "found no {parts}": "未找到 {parts:s}",
     "the defaults of its class in transformers are used": "采用 transformers 中该类的默认值",
     "frames of several codes": "每帧含多个编码",
-    "an input of images or sounds alone, without tokens": "只有图像或声音、没有 token 的输入",
+    "this family reads images or sounds alone: a token is a position of its layers": (
+        "该系列只读取图像或声音：一个 token 即其各层的一个位置"
+    ),
     "layers of several widths": "宽度不同的层",
     "the token embedding would be {rows} × {width}": "token 嵌入会是 {rows} × {width}",
     "both must be at least 1": "两者都至少为 1",

@@ -14,6 +14,7 @@ from memcore.layers.transformers.gemma_embeddings import GEMMA_FINISHES, gemma3n
 from memcore.layers.transformers.masks import attention_masks, unused_masks
 from memcore.layers.transformers.norms import norm
 from memcore.layers.transformers.rotary import rotary_tables
+from memcore.layers.transformers.signals import signals
 from memcore.layers.transformers.streams import end_streams, start_streams
 from memcore.layers.transformers.vision.models import see
 from memcore.networks.parts import Attention
@@ -162,6 +163,7 @@ STARTS: Mapping[str, Callable[[Step, Batch], tuple[Tensor, LayerInputs]]] = {
     "deepseek_v4": start_streams,
     "gemma3n": gemma3n,
     "gemma4": gemma4,
+    "signals": signals,
 }
 """By `EmbeddingAndHead.start`: hidden states, and what the layers are given."""
 

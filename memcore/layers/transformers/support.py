@@ -43,13 +43,10 @@ def kernels(network: Network) -> tuple[str, ...]:
 def check(network: Network) -> None:
     """Refuse networks with parts whose activations are not supported."""
     lacking = list(dict.fromkeys(part for layer in network.kinds for part in missing(layer)))
-    around = network.embedding_and_head
     if network.family in PYRAMIDS:
         lacking.append("layers of several widths")
     elif network.family in FRAMES:
         lacking.append("frames of several codes")
-    elif not around.reads_tokens and any(layer.residual == RESIDUAL for layer in network.kinds):
-        lacking.append("an input of images or sounds alone, without tokens")
     if lacking:
         raise UnsupportedError(
             "model.model_type", "training {} is not supported yet: {}", network.family, joined(", ", lacking)

@@ -57,7 +57,7 @@ _GEMMA = Family(
     embedding_scaled=True,
 )
 
-_OLMO2 = Grouped(norms=HEAD_NORMS, norm_shape="row", norm_place="row", norm="rms-after", rotary="full-fp32")
+OLMO2 = Grouped(norms=HEAD_NORMS, norm_shape="row", norm_place="row", norm="rms-after", rotary="full-fp32")
 
 _LLAMA = Family(ffns={"dense": Dense(bias="mlp_bias")})
 
@@ -103,13 +103,13 @@ DECODERS: Mapping[str, Family] = {
         mixers={"attention": Grouped(clamp="clip_qkv", rotary="full-fp32", splits_late=True)}, norm="layer-plain"
     ),
     "olmo2": Family(
-        mixers={"attention": _OLMO2},
+        mixers={"attention": OLMO2},
         norm="rms-after",
         norms=AFTER,
         residual="norms-after",
     ),
     "olmo3": Family(
-        mixers={"attention": replace(_OLMO2, own_table=True)},
+        mixers={"attention": replace(OLMO2, own_table=True)},
         mixer_plan=typed(every(4)),
         norm="rms-after",
         norms=AFTER,

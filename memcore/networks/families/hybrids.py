@@ -6,13 +6,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from memcore.networks import patterns
-from memcore.networks.families.decoders import HEAD_NORMS
+from memcore.networks.families.decoders import AFTER, HEAD_NORMS, OLMO2
 from memcore.networks.families.family import Family
 from memcore.networks.families.sparse import CORRECTION, JITTERED, NORMALIZED
 from memcore.networks.families.zamba import ZAMBA2
 from memcore.networks.patterns import Place, every, first_dense, typed
 from memcore.networks.reader import Reader
-from memcore.networks.recurrences import GatedDelta, KimiDelta, Lightning, Mamba, Mamba2, RealGated, ShortConvolution
+from memcore.networks.recurrences import (
+    GatedDelta,
+    KimiDelta,
+    Lightning,
+    Mamba,
+    Mamba2,
+    RealGated,
+    SeparateDelta,
+    ShortConvolution,
+)
 from memcore.networks.routed import Routed, shared_expert
 from memcore.networks.rows import Dense, Grouped, Latent
 
@@ -55,6 +64,18 @@ def _kimi_types(reader: Reader) -> list[str]:
     if isinstance(listed, list):
         return ["full_attention" if i + 1 in listed else "linear_attention" for i in range(patterns.depth(reader))]
     return ["full_attention" if i and not i % 4 else "linear_attention" for i in range(patterns.depth(reader))]
+
+
+def _olmo_places(reader: Reader) -> list[Place]:
+    """Attention in every fourth layer, at least in the last; it rotates unless a file has null for its base."""
+
+    def rule(reader: Reader) -> list[str]:
+        words = list(every(4, others="linear_attention")(reader))
+        return words if "full_attention" in words else [*words[:-1], "full_attention"]
+
+    rope = reader.value("rope_parameters")
+    rotates = not isinstance(rope, Mapping) or rope.get("rope_theta", True) is not None
+    return [replace(place, rotates=rotates) for place in typed(rule)(reader)]
 
 
 def _griffin_places(reader: Reader) -> list[Place]:
@@ -361,6 +382,13 @@ HYBRIDS: Mapping[str, Family] = {
         },
         mixer_plan=typed(_kimi_types),
         ffn_plan=first_dense(default=1),
+    ),
+    "olmo_hybrid": Family(
+        mixers={"attention": OLMO2, "linear": SeparateDelta()},
+        mixer_plan=_olmo_places,
+        norm="rms-after",
+        norms=lambda reader, place: ("input_layernorm", AFTER[0]) if place.mixer == "linear" else AFTER,
+        residual=lambda reader, place: "sequential" if place.mixer == "linear" else "norms-after",
     ),
     "qwen3_next": Family(
         mixers={"attention": _GATED_ATTENTION, "linear": GatedDelta()},

@@ -317,6 +317,11 @@ def _bidirectional(config: Config) -> Config:
     return {**config, "model_type": "llama", "architectures": [_BIDIRECTIONAL.get(str(one), one)]}
 
 
+def _minimax_m2(config: Config) -> Config:
+    """MiniMax-M2's first files have Mixtral's type; servers go by the class (vllm 0.33, models/minimax_m2.py)."""
+    return {**config, "model_type": "minimax_m2"} if config.get("architectures") == ["MiniMaxM2ForCausalLM"] else config
+
+
 def _wav2vec2(config: Config) -> Config:
     """audeering's files name their class `Model`; what they were trained for says which one their card has."""
     by_card = config.get("architectures") == ["Model"] and config.get("finetuning_task") == "age-gender"
@@ -548,6 +553,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     **dict.fromkeys(("llava", "llava_llama", "llava_mistral", "llava_qwen2"), _llava),
     "nemotron-nas": _blocks,
     "internvl_chat": _intern,
+    "mixtral": _minimax_m2,
     "interns1": _interns,
     "qwen": _qwen,
     **dict.fromkeys(("minimax_m3", "minimax_m3_text"), _minimax_m3),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memcore.layers.transformers.recurrent.convolution import short_convolution
-from memcore.layers.transformers.recurrent.delta import gated_delta
+from memcore.layers.transformers.recurrent.delta import gated_delta, separate_delta
 from memcore.layers.transformers.recurrent.gated import recurrent_gemma
 from memcore.layers.transformers.recurrent.kimi import kimi_delta
 from memcore.layers.transformers.recurrent.lightning import lightning
@@ -12,6 +12,7 @@ from memcore.layers.transformers.recurrent.mamba2 import mamba2
 
 RECURRENT = {
     "gated-delta": gated_delta,
+    "separate-delta": separate_delta,
     "kimi-delta": kimi_delta,
     "lightning": lightning,
     "mamba": mamba,

@@ -1,4 +1,4 @@
-"""The gated delta rule (`Qwen3NextGatedDeltaNet`, `Qwen3_5GatedDeltaNet`)."""
+"""The gated delta rule (`Qwen3NextGatedDeltaNet`, `Qwen3_5GatedDeltaNet`, `OlmoHybridGatedDeltaNet`)."""
 
 from __future__ import annotations
 
@@ -44,22 +44,60 @@ def gated_delta(
         mixed_qkv, z, b, a, until_split, _projected = project(hidden_states, weights, name, part)
         mixed_qkv = causal_convolution(mixed_qkv, weights, f"{name}.conv1d", context)
         mixed_qkv = permute(mixed_qkv, 0, 2, 1)
-        heads = "A" if "grouped" in part.options else "B"
-        parts = pieces(mixed_qkv, 2, ((heads, "dk"), (heads, "dk"), ("B", "dv")))
-        query, key, value = (folded(each, 2, 4) for each in parts)
-        del parts, until_split
+        query, key, value = _split(mixed_qkv, part)
+        del until_split
         beta = sigmoid(b)
-        rates = scale(exp(to(weights[f"{name}.A_log"], "fp32")), "neg")
-        g = mul(rates, softplus(add(to(a, "fp32"), weights[f"{name}.dt_bias"])))
-        del rates
-        if context.recurrence.kernels == "fused":
-            grouped = "grouped" in part.options
-            core_attn_out = chunk_gated_delta_rule(query, key, value, g, beta, grouped=grouped)
-        else:
-            core_attn_out = _chunked(query, key, value, g, beta, part, context)
+        g = _decay(a, weights, name)
+        core_attn_out = _ruled(query, key, value, g, beta, part, context)
         core_attn_out = _gated_norm(core_attn_out, fold(z, 0, 3), weights[f"{name}.norm.weight"])
         core_attn_out = regroup(core_attn_out, 2, 2, ("B", "dv"))
         return projection(core_attn_out, weights, f"{name}.out_proj", part), None
+
+
+def separate_delta(
+    hidden_states: Tensor, weights: Weights, part: SpecialMixer, context: Context, drop: float = 0.0
+) -> tuple[Tensor, Tensor | None]:
+    """A layer of OLMo Hybrid: a projection for each input of the rule, and the gate of the output after it."""
+    name = part.module
+    with hidden_states.tape.module(name):
+        hidden_states = without_padding(hidden_states, context)
+        parts = tuple(fold(projection(hidden_states, weights, f"{name}.{each}_proj", part), 2, 4) for each in "qkv")
+        mixed_qkv = permute(join(parts, 2, "X"), 0, 2, 1)
+        del parts
+        mixed_qkv = causal_convolution(mixed_qkv, weights, f"{name}.conv1d", context)
+        mixed_qkv = permute(mixed_qkv, 0, 2, 1)
+        query, key, value = _split(mixed_qkv, part)
+        beta = sigmoid(projection(hidden_states, weights, f"{name}.b_proj", part))
+        if "doubled" in part.options:
+            beta = scale(beta)
+        g = _decay(projection(hidden_states, weights, f"{name}.a_proj", part), weights, name)
+        output = _ruled(query, key, value, g, beta, part, context)
+        gate = projection(hidden_states, weights, f"{name}.g_proj", part)
+        output = _gated_norm(output, fold(gate, 0, 3), weights[f"{name}.o_norm.weight"], "o_norm")
+        output = regroup(output, 2, 2, ("B", "dv"))
+        return projection(output, weights, f"{name}.o_proj", part), None
+
+
+def _split(mixed_qkv: Tensor, part: SpecialMixer) -> tuple[Tensor, ...]:
+    """Queries, keys and values of each head, of what was convolved together."""
+    heads = "A" if "grouped" in part.options else "B"
+    parts = pieces(mixed_qkv, 2, ((heads, "dk"), (heads, "dk"), ("B", "dv")))
+    return tuple(folded(each, 2, 4) for each in parts)
+
+
+def _decay(a: Tensor, weights: Weights, name: str) -> Tensor:
+    """How much of the state each head keeps, as a logarithm."""
+    rates = scale(exp(to(weights[f"{name}.A_log"], "fp32")), "neg")
+    return mul(rates, softplus(add(to(a, "fp32"), weights[f"{name}.dt_bias"])))
+
+
+def _ruled(
+    query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor, part: SpecialMixer, context: Context
+) -> Tensor:
+    """The rule, by kernels or in Python."""
+    if context.recurrence.kernels == "fused":
+        return chunk_gated_delta_rule(query, key, value, g, beta, grouped="grouped" in part.options)
+    return _chunked(query, key, value, g, beta, part, context)
 
 
 _Projected = tuple[Tensor, Tensor, Tensor, Tensor, tuple[Tensor, ...], tuple[Tensor, ...]]
@@ -88,10 +126,10 @@ def _project_apart(hidden_states: Tensor, weights: Weights, name: str, part: Spe
     return mixed_qkv, z, b, a, (), ()
 
 
-def _gated_norm(hidden_states: Tensor, gate: Tensor, weight: Tensor) -> Tensor:
+def _gated_norm(hidden_states: Tensor, gate: Tensor, weight: Tensor, name: str = "norm") -> Tensor:
     """`Qwen3NextRMSNormGated`: a norm over each head, then the gate."""
     input_dtype = hidden_states.dtype
-    with hidden_states.tape.module("norm"):
+    with hidden_states.tape.module(name):
         hidden_states = to(hidden_states, "fp32")
         variance = mean(power(hidden_states))
         hidden_states = mul(hidden_states, rsqrt(add_scalar(variance)))
