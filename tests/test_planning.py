@@ -56,7 +56,7 @@ def test_there_is_always_a_way(job, least, tiers):
     ("job", "options", "title"),
     [
         # Eight ranks hold a layer's shards; stages that keep gathered parameters say nothing of divisions without any
-        (train("llama-3.1-405b", 4096, gpus(64, "t4")), {"quality": "same"}, "torchtitan, TP8, full checkpointing, FSDP's CPU offload"),
+        (train("llama-3.1-405b", 4096, gpus(64, "t4")), {"quality": "same"}, "torchtitan, TP8, chunked loss, full checkpointing, FSDP's CPU offload"),
         # As many GPUs as the best division needs, not as the undivided model would
         (train("llama-3.1-405b", 4096, gpus(16, "t4"), "megatron"), PRE, "1024 GPUs"),
         (train("llama-3.1-70b", 4096, gpus(8, "t4"), "megatron"), PRE, "NVIDIA B200-SXM-180GB"),
@@ -382,12 +382,12 @@ def test_torchtitan_runs_what_it_has_code_for(job, is_there):
     assert any(each.way == "torchtitan" for each in plan(job, goal="pre-train").plans) is is_there
 
 
-@pytest.mark.parametrize(("framework", "loss"), [(None, "chunked:8"), ("torchtitan v0.2.2", None)])
-def test_torchtitan_s_loss_in_chunks_needs_a_function(framework, loss):
-    """Files had none; where torchtitan reads a function, the plan's module has the loss."""
+@pytest.mark.parametrize(("version", "loss"), [(None, "chunked:8"), ("0.2.2", None)])
+def test_torchtitan_s_loss_in_chunks_needs_a_function(version, loss):
+    """Files, which 0.2.2 reads, had none; where torchtitan reads a function, the plan's module has the loss."""
     job = train("llama-3.1-70b", 8192, gpus(64))
-    name, _, version = (framework or "").partition(" ")
-    job["engine"] = {"framework": name, "framework_version": version} if framework else {}
-    found = next(each for each in plan(job, goal="pre-train").plans if each.way == "torchtitan")
+    job["engine"] = {"framework": "torchtitan", "framework_version": version} if version else {}
+    plans = [(each, each.export()) for each in plan(job, goal="pre-train").plans]
+    found, written = next((each, text) for each, text in plans if text.tool.name == "torchtitan")
     assert found.config.get("training.loss") == loss
-    assert ("ChunkedLossWrapper" in found.export().text) == (loss is not None)
+    assert ("ChunkedLossWrapper" in written.text) == (loss is not None)
