@@ -4,7 +4,8 @@
 that was not found again. `by` says what the number is: `index` the total of the weight map beside the file (less buffers,
 and parts in fp32 counted once), `transformers` what its class builds of the file, `code` what the checkpoint's own code
 or vLLM's makes of it, `card` what the makers publish, with layers that predict several tokens where a file has them.
-That of InternVL3 is its converted checkpoint's.
+That of InternVL3 is its converted checkpoint's. `figure` says where a number by `card` was read: of a checkpoint that has
+the head which transformers would tie, and keeps apart when both are loaded.
 """
 
 import json
