@@ -51,6 +51,8 @@ SILENT = (
         "formats/containers",
         "faces/page/exchanging",
         "faces/page/presets",
+        "tools/unsloth",
+        "trainers/pytorch/titan_module",
     ),  # other tools' names, and files to take away
     *(
         "questions/reconciling/lines",

@@ -131,7 +131,8 @@ def test_there_and_back(name, engine):
             if path in found.left_out:
                 assert again != value or path in wanted, path
             elif again is None:
-                usual = TOOLS[name].defaults.get(path) == value or is_default(path, value)
+                does = {**TOOLS[name].unsaid, **TOOLS[name].defaults}
+                usual = does.get(path) == value or is_default(path, value)
                 assert usual or path in FOLLOW or path == "engine.type", path
             else:
                 assert again == value, path

@@ -424,7 +424,7 @@ def test_recipes_of_megatron_bridge():
     noted = {each.path: each.value for each in found.assumptions if "recipe" in each.reason}
     assert noted["engine.exp_avg_dtype"] == "bf16"
     assert found.peak.phase == "optimizer_step"
-    plain = estimate(changed(job, engine={"framework": "Megatron-LM"}))
+    plain = estimate(changed(job, engine={"framework": None}))
     assert plain.rank.persistent.states == pytest.approx(2 * found.rank.persistent.states, rel=1e-3)
 
 

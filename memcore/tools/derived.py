@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from memcore import limits, registry
@@ -163,11 +163,15 @@ def data_ranks(config: Config) -> int | None:
     return ranks or (None if gpus is None else _ranks(flat, gpus))
 
 
-def whole_batch(config: Config) -> int | None:
-    """The sequences of a step on all GPUs; None where the config does not say how many GPUs there are."""
-    ranks, steps = data_ranks(config), config.get(_SHARE)
-    each = config.get(_EACH) or 1
-    return each * steps * ranks if steps and ranks else None
+def whole_batch(config: Config, groups: Container[str]) -> int | None:
+    """The sequences of a step on all GPUs of a job, which is one GPU where nothing is said.
+
+    `groups` are sizes that a tool divides its GPUs by; ranks of other groups have sequences of their own. None where
+    nobody says the micro-batches, or GPUs are not shared out evenly.
+    """
+    flat, steps = _sizes(config), config.get(_SHARE)
+    ranks = _ranks({path: size for path, size in flat.items() if path in groups}, gpus_of(config) or 1)
+    return (config.get(_EACH) or 1) * steps * ranks if steps and ranks else None
 
 
 def _sizes(config: Config) -> dict[str, Any]:

@@ -32,11 +32,6 @@ _OURS: Mapping[str, Any] = {
 }
 """What a missing setting means here, where nothing is noted of it."""
 _GPUS, _DATA = Hardware.num_gpus, Parallelism.data_parallel_size
-_RANKS = (
-    Parallelism.tensor_parallel_size, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size,
-    Parallelism.ulysses_parallel_size,
-)  # fmt: skip
-"""Ranks that work on the same sequences."""
 _ADAPTER = "training.adapter."
 _HIDDEN, _SCORES = Training.dropout.hidden, Training.dropout.attention
 
@@ -182,9 +177,8 @@ def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
 
 def _in_all(tool: Tool, config: Config, keys: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The sequences of a whole step, and how many groups hold all shards: what follows from several settings."""
-    whole = whole_batch(config)
-    carried = all((config.get(path) or 1) == 1 or path in tool.named for path in _RANKS)
-    if tool.batch and whole is not None and carried:
+    whole = whole_batch(config, tool.named)
+    if tool.batch and whole is not None:
         yield tool.batch, whole
     ranks, shards = data_ranks(config), config.get(Parallelism.data_parallel_shard_size)
     if tool.copies and ranks and shards:

@@ -201,6 +201,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "{size} pipeline": "{size} 级流水线",
     "{size} tensor": "{size} 路张量",
     "{size} Ulysses": "{size} 路 Ulysses",
+    "{size} context": "{size} 路上下文",
     "found {gpus}, which is not a multiple of the {product}-parallel ranks": (
         "值为 {gpus}，不是{product}并行 rank 数的倍数"
     ),

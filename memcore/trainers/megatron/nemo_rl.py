@@ -125,14 +125,18 @@ def _with_fsdp(found: Mapping[str, Any]) -> tuple[dict[str, Any], object]:
     tensor, context = said.get("tensor_parallel_size", 1), said.get("context_parallel_size", 1)
     kept = said.get("activation_checkpointing") is not True
     plain: dict[str, Any] = {
-        _ENGINE: "fsdp", _VERSION: 2, _PRECISION: f"{_WORDS.get(str(found.get(f'{_POLICY}precision')), 'bf16')}-mixed",
+        _ENGINE: "fsdp", _VERSION: 2, _PRECISION: _precision(found),
         _ATTENTION: "flash", _TP: tensor, _CP: context if context != 1 else None,
         _POLICY_OF: "none" if kept else "full", _REENTRANT: None if kept else False,
         _OFFLOAD: said.get("cpu_offload") is True,
     }  # fmt: skip
-    plain[_PRECISION] = plain[_PRECISION].replace("fp32-mixed", "fp32")
     plain |= {**_adapted(said, "lora_cfg"), **_optimizer(found)}
     return plain, tensor * context if isinstance(tensor, int) and isinstance(context, int) else None
+
+
+def _precision(found: Mapping[str, Any]) -> str:
+    word = _WORDS.get(str(found.get(f"{_POLICY}precision")), "bf16")
+    return word if word == "fp32" else f"{word}-mixed"
 
 
 def _adapted(said: Mapping[str, Any], section: str) -> dict[str, Any]:
@@ -195,7 +199,7 @@ def _with_megatron(found: Mapping[str, Any]) -> tuple[dict[str, Any], object]:
     if said.get("fp8_cfg.enabled") is True:
         plain |= {_PRECISION: "fp8-mixed", "fp8_recipe": said.get("fp8_cfg.fp8_recipe")}
     else:
-        plain[_PRECISION] = f"{_WORDS.get(str(found.get(f'{_POLICY}precision')), 'bf16')}-mixed"
+        plain[_PRECISION] = _precision(found)
     plain.setdefault("attention_backend", "flash")
     if plain["attention_backend"] == "auto":
         del plain["attention_backend"]

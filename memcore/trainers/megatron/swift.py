@@ -400,7 +400,7 @@ MEGATRON_SWIFT = Tool(
     ignored=("ENV.*",),
     closed=True,
     needs={EngineSettings.framework: "ms-swift"},
-    unsaid={Training.attention: None, Training.micro_batch_size: None},
+    unsaid=dict.fromkeys((Training.attention, Training.micro_batch_size, Training.gradient_accumulation_steps)),
     source="ms-swift, swift/megatron/arguments/",
 )  # fmt: skip
 

@@ -329,7 +329,7 @@ TORCHTITAN = Tool(
              "float8.filter_fqns",
              "float8.precompute_float8_dynamic_scale_for_fsdp"),
     settles=("model.name", "model.flavor", "model.converters", _COPIES, *_FORMER, _EACH, *_COUNTED, *_BATCHES,
-             "training.enable_loss_parallel",
+             "training.enable_loss_parallel", "num_pp_microbatches", "num_tokens_per_*",
              "float8.enable_float8_linear", "training.fp8_linear", "optimizer.fused"),
     vocabulary=("torchtitan",),
     source="torchtitan, config/job_config.py",

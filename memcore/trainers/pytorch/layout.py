@@ -170,11 +170,11 @@ def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
             times,
             given,
         )
-    least = stages * tensors * ulysses_ranks(read)
     parts = stages * tensors * contexts
     total = given or data or read.take(Hardware.num_gpus, parts, "one GPU" if parts == 1 else "one for each part")
-    if total % least:
-        groups = {"{} pipeline": stages, "{} tensor": tensors, "{} Ulysses": ulysses_ranks(read)}
+    if total % parts:
+        ulysses = ulysses_ranks(read)
+        groups = {"{} pipeline": stages, "{} tensor": tensors, "{} context": contexts // ulysses, "{} Ulysses": ulysses}
         product = joined(" × ", (Message(group, size) for group, size in groups.items() if size > 1))
         read.refuse(Hardware.num_gpus, "found {}, which is not a multiple of the {}-parallel ranks", total, product)
     ranks = max(total // (stages * tensors), 1)

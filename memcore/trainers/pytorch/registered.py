@@ -27,10 +27,13 @@ _NAMES: Mapping[str, str] = {"DeepSeekV3": "deepseek_v3", "GptOss": "gpt_oss", "
 _STARTS: Mapping[str, str] = {"deepseek": "deepseek_v3", "gpt": "gpt_oss", "qwen35": "qwen3_5", "sft": "llama3"}
 """Families by what the names of functions begin with, where that is another word."""
 _CHECKPOINTS: Mapping[str, str] = {"FullAC": "full", "SelectiveAC": "selective", "MemoryBudgetAC": "memory_budget"}
+_OPTIONS: Mapping[str, str] = {"SelectiveAC": "op"}
+"""What classes checkpoint that say no option (distributed/activation_checkpoint.py: by operations alone)."""
 _CONVERTERS: Mapping[str, str] = {"Float8LinearConverter": "float8"}
 _TOKENS, _LENGTH = "training.num_tokens_per_microbatch_per_dp_rank", "training.max_context_length"
 _SEQUENCE, _BATCH, _MODE = "training.seq_len", "training.local_batch_size", "activation_checkpoint.mode"
 _SENDS, _BUDGET = "parallelism.expert_parallel_comm_backend", "activation_checkpoint.memory_budget"
+_OPTION = "activation_checkpoint.selective_ac_option"
 _COUNT, _STAGES = "parallelism.num_pp_microbatches", "parallelism.pipeline_parallel_degree"
 _EACH = "parallelism.pipeline_parallel_microbatch_size"
 _STEP, _WHOLE = "training.num_tokens_per_train_step", "training.global_batch_size"
@@ -63,6 +66,7 @@ def _keys(config: Mapping[str, Any], family: str) -> dict[str, Any]:
     if isinstance(checkpoints, dict):
         kind = str(checkpoints.get(FUNCTION, "")).partition(".")[0]
         keys |= {_MODE: checkpoints.get("mode", _CHECKPOINTS.get(kind, kind))}
+        keys |= {_OPTION: checkpoints.get("selective_ac_option", _OPTIONS.get(kind))}
         keys |= {_BUDGET: checkpoints["memory_budget"]} if "memory_budget" in checkpoints else {}
     elif checkpoints is None and "activation_checkpoint" in config:
         keys[_MODE] = "none"

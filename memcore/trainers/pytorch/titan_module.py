@@ -23,7 +23,7 @@ _REGISTERED = ("llama3", "qwen3", "deepseek_v3")
 """Families that its newest version has (models/), of those whose flavors are known; Llama 4 is in 0.2.2."""
 _SEQUENCE, _BATCH, _WHOLE = "training.seq_len", "training.local_batch_size", "training.global_batch_size"
 _MODE, _BUDGET = "activation_checkpoint.mode", "activation_checkpoint.memory_budget"
-_SENDS, _OPTION = "parallelism.expert_parallel_comm_backend", "activation_checkpoint.selective_ac_option"
+_SENDS = "parallelism.expert_parallel_comm_backend"
 _ASYNC = "parallelism.enable_async_tensor_parallel"
 _PIPED = "parallelism.pipeline_parallel_microbatch_size"
 _GONE = (_SENDS, _ASYNC, "parallelism.expert_tensor_parallel_degree", "parallelism.disable_loss_parallel")
