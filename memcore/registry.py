@@ -67,11 +67,11 @@ _MLX = (
     "where MLX's grows with the tokens"
 )
 STANDING_FOR: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
-    "ollama": ("llama.cpp", "Ollama runs llama.cpp, and engines of its own", {"engine.fork": "ollama"}),
+    "ollama": ("llama.cpp", "Ollama runs llama.cpp, and engines of its own", {"fork": "ollama"}),
     "mlx": ("llama.cpp", _MLX, {}),
     "mlx-lm": ("llama.cpp", _MLX, {}),
 }
-"""Programs that are answered as an engine: which, why, and further settings by path."""
+"""Programs that are answered as an engine: which, why, and the engine's own settings by name."""
 
 
 class Loop(NamedTuple):

@@ -76,8 +76,8 @@ def test_all_problems_come_at_once():
     ("config", "message"),
     [
         (with_section(model={"model_type": {}, "hidden_size": 64}), "model.model_type: expected a string, found {}"),
-        (with_section(model="llama-3.1-9b"), f"model: found 'llama-3.1-9b', which is not one of the {len(catalog())} models in the catalog; give a config.json "
-         "instead (did you mean 'llama-3.1-8b'?)"),
+        (with_section(model="llama-3.1-9b"), f"model: found 'llama-3.1-9b', which is not one of the {len(catalog())} models in the catalog; give its config.json, "
+         "or pass --model with a model of the same shapes (did you mean 'llama-3.1-8b'?)"),
         (with_section(engine={"type": "none"}), "engine.type: 'none' runs on one GPU, found hardware.num_gpus 8; allowed: ddp, fsdp"),
         (with_section(parallelism={"data_parallel_size": 4}), "parallelism.data_parallel_size: found 4, but hardware.num_gpus is 8; they "
          "must agree"),

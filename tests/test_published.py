@@ -4,7 +4,8 @@
 that was not found again. `by` says what the number is: `index` the total of the weight map beside the file (less buffers,
 and parts in fp32 counted once), `transformers` what its class builds of the file, `code` what the checkpoint's own code
 or vLLM's makes of it, `card` what the makers publish, with layers that predict several tokens where a file has them.
-That of InternVL3 is its converted checkpoint's.
+That of InternVL3 is its converted checkpoint's. `figure` says where a number by `card` was read: of a checkpoint that has
+the head which transformers would tie, and keeps apart when both are loaded.
 """
 
 import json
@@ -39,9 +40,13 @@ UNTYPED = {"CogVLMVideoForCausalLM": "cogvlm_video", "UMT5ForConditionalGenerati
 """Files without a type, whose class says it."""
 
 
+MISTYPED = {"MiniMaxM2ForCausalLM": "minimax_m2"}
+"""Files with another's type, whose class says theirs."""
+
+
 def _kind(config):
     named = config["architectures"][0] if "architectures" in config else ""
-    return own_family(config) or config.get("model_type") or UNTYPED.get(named, named)
+    return MISTYPED.get(named) or own_family(config) or config.get("model_type") or UNTYPED.get(named, named)
 
 
 def _method(config):
@@ -140,6 +145,13 @@ def test_an_adapter_is_answered(name):
             estimate_training(job)
     else:
         assert estimate_training(job).allocated.expected > PUBLISHED[name]["parameters"]
+
+
+def test_experts_in_awq_are_refused():
+    """Under the type of its class, not the one that the file has."""
+    job = {"model": PUBLISHED["QuantTrio/MiniMax-M2-AWQ"]["config"], "training": {"adapter": "lora"}}
+    with pytest.raises(UnsupportedError, match="not supported yet for minimax_m2's experts"):
+        estimate_training(job)
 
 
 def test_the_decoder_of_a_derived_composite_has_its_own_row():

@@ -18,7 +18,10 @@ class EngineSettings(Section, path="engine", shorthand="type"):
             tuple(ENGINES),
             {name: home.meaning for name, home in ENGINES.items()},
             impossible={name: Message("memcore calls {}", flags) for name, flags in MEANT.items()},
-            also={name: other_word(*row) for name, row in STANDING_FOR.items()},
+            also={
+                name: other_word(engine, why, {f"engine.{key}": value for key, value in own.items()})
+                for name, (engine, why, own) in STANDING_FOR.items()
+            },
         ),
         "Engine",
         "Training engine or server. DDP replicates everything; FSDP shards parameters, gradients and optimizer states.",

@@ -16,6 +16,8 @@ GPUS = "*gpus"
 """The key of the processes that a launcher starts."""
 IN_BACKWARD = "*in_backward"
 """The key of an optimizer that steps as gradients arrive."""
+PREPARED = "*prepared"
+"""The key of a script in which PEFT casts to fp32 what is not quantized."""
 PER_NODE = "*per_node"
 """The key of those on each of several nodes."""
 Normalized = tuple[Mapping[str, Any], tuple[str, ...]]

@@ -255,7 +255,7 @@ _STORED = re.compile(r"aqlm|hqq|exl\d|quip|eetq|eagle|medusa|lora|[23]-?bit", re
 def _inside(name: str) -> str | None:
     """The model of the catalog whose name with its size is a part of another maker's: what it may be trained from.
 
-    >>> _inside("teknium/OpenHermes-2.5-Mistral-7B"), _inside("somebody/something-7b")
+    >>> _inside("teknium/CollectiveCognition-v1.1-Mistral-7B"), _inside("somebody/something-7b")
     ('mistralai/Mistral-7B-v0.3', None)
     >>> _inside("somebody/Rewards-Llama-3-Base-8B")
     'meta-llama/Meta-Llama-3-8B'

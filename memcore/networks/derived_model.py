@@ -39,8 +39,8 @@ PYRAMIDS = frozenset((
 ))  # fmt: skip
 """Types for images whose layers see fewer and fewer positions, and get wider: their parameters are counted."""
 STRIDES: Mapping[int, tuple[int, ...]] = {7: (5, *[2] * 6), 13: (5, *[2, 1] * 6)}
-"""Strides of so many convolutions over samples where no key says them (transformers 5.23, configuration_wav2vec2.py,
-configuration_sew.py, `conv_stride`)."""
+"""Strides of convolutions over samples, by their number, where no key says them (transformers 5.23,
+configuration_wav2vec2.py, configuration_sew.py, `conv_stride`)."""
 FRAMES = frozenset(("csm",))
 """Types that predict frames of several codes: a decoder of its own runs over the codes of some frames."""
 EAGER = frozenset((

@@ -126,7 +126,9 @@ def _tied_by_text(config: Mapping[str, object]) -> Mapping[str, object]:
 
     Sources: transformers 4.50, modeling_utils.py (`tie_weights` asks `get_text_config().tie_word_embeddings`) and 5.0,
     whose composites have a default of their own. Files of 5.0's first days do as those before: Ministral 3 of 3 B says
-    it in its text alone, and of the 14 B the one in fp8 says False where that in bf16 says nothing.
+    it in its text alone, and of the 14 B the one in fp8 says False where that in bf16 says nothing; the checkpoints of
+    Ministral 3 of 8 B and of GLM-ASR, which say nothing, have a head. transformers 5.23 would tie it, and does not if
+    what it loads differs (modeling_utils.py, `tie_weights`).
     """
     release = config.get("transformers_version")
     if config.get("tie_word_embeddings") is not None or (

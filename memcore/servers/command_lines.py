@@ -275,7 +275,7 @@ def _pictured(normalized: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limited(keys: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Videos beside images in one flag: vLLM takes the last of two.
+    """Videos next to images in one flag: vLLM takes the last of two.
 
     >>> _limited({"--limit-mm-per-prompt": '{"image": 2}', "--limit-mm-per-prompt.video": 0})
     {'--limit-mm-per-prompt': '{"image": 2, "video": 0}'}

@@ -81,7 +81,7 @@ between frames (model_executor/models/qwen3_vl.py, get_max_video_tokens): 153,60
 than the largest image's."""
 _STAMPS = 12.5
 _FILM = 3, 64
-"""Such a video: squares beside each other, and tokens along one side of each."""
+"""Such a video: squares next to each other, and tokens along one side of each."""
 
 
 def shown(model: Model, raw: Mapping[str, object], longest: int, *, stamped: bool = False) -> Shown | None:

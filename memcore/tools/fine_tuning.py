@@ -36,7 +36,6 @@ from memcore.tools.methods import (
     COMPLETION,
     FACTORY_KEYS,
     METHOD,
-    PREPARED,
     REFERENCE,
     REWARDS,
     SHARE,
@@ -59,7 +58,7 @@ def _shared(name: str) -> Share:
 
 
 NORMALIZED, LOOPS, _ACCELERATED = _shared("normalized"), _shared("loops"), _shared("accelerate")
-_OF_AXOLOTL = _shared("axolotl")
+_OF_AXOLOTL, _OF_SCRIPTS = _shared("axolotl"), _shared("scripts")
 SCRIPT = ("none", "ddp", "fsdp", "deepspeed")
 SHARDS = (
     Key(path=Hardware.num_gpus, name=GPUS),
@@ -212,7 +211,7 @@ TRAINER = Tool(
         Key(path=Training.compile, name="torch_compile"),
         Key(path=EngineSettings.torch_empty_cache_steps, name="torch_empty_cache_steps"),
         Key(path=Training.trainable, name=TRAINABLE),
-        Key(path="engine.prepare_model_for_kbit_training", name=PREPARED),
+        *_OF_SCRIPTS.keys,
         Key(path=Training.packed_sequences, name="padding_free"),
         Key(path=Training.method.teacher, name=TEACHER),
         *LOOP,

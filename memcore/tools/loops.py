@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, VERSION, Normalized
+from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, PREPARED, VERSION, Normalized
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
@@ -20,7 +20,6 @@ from memcore.tools.methods import (
     AXOLOTL_KEYS,
     FACTORY_KEYS,
     METHOD,
-    PREPARED,
     SWIFT_KEYS,
     TRL_KEYS,
     of_axolotl_method,

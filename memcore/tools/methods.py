@@ -59,8 +59,6 @@ _SCRIPT = re.compile(
     r"(?:\b|/|_)(dpo|kto|orpo|cpo|grpo|rloo|ppo|reward(?:_modeling)?|gkd|bco|xpo)(?:_\w+)?(?:\.py\b|\s|$)"
 )
 _OF_TEACHERS = (TEACHER, "lmbda", "seq_kd")
-PREPARED = "*prepared"
-"""Whether PEFT has cast to fp32 what is not quantized."""
 _SCRIPTS: Mapping[str, str] = {
     "gkd": "distill", "dpo": "dpo", "kto": "kto", "orpo": "orpo", "cpo": "cpo", "grpo": "grpo", "reward": "reward",
     "reward_modeling": "reward",

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.formats.normalized import PREPARED
 from memcore.formats.objects import STARTED, options
 from memcore.formats.python import Call, calls, environment
 from memcore.formats.readers import flat
@@ -22,7 +23,7 @@ from memcore.formats.writing import nested
 from memcore.limits import NESTING
 from memcore.messages import Message, joined
 from memcore.networks.named import DYNAMIC
-from memcore.tools.methods import METHOD, PREPARED
+from memcore.tools.methods import METHOD
 
 _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "UnslothTrainingArguments")
 _METHODS = ("PPO", "RLOO", "BCO", "XPO", "OnlineDPO", "Nash")

@@ -128,7 +128,7 @@ _RANKS = "parallelism_config.parallelism_config_"
 
 
 def _accelerated_ranks(found: Mapping[str, Any]) -> Normalized:
-    """The groups of ranks beside ZeRO, which shards over all that have the same layers.
+    """The groups of ranks next to ZeRO, which shards over all that have the same layers.
 
     Source: accelerate, parallelism_config.py (`sp_backend` "deepspeed": Ulysses; `dp_shard_size` only sizes its mesh).
     """

@@ -103,8 +103,6 @@ def options(read: Defaults, basics: Basics) -> Options:
     _check_size(read, basics)
     sequences = read.take(Inference.batch_size, 1, "one sequence")
     name = _file_type(read)
-    common = read.given(Inference.kv_cache_dtype)
-    both = None if common in (None, "auto") else common
     fork = str(read.given(LlamaCppSettings.fork) or "")
     layers = read.given(LlamaCppSettings.n_gpu_layers)
     unified = read.take(LlamaCppSettings.kv_unified, False)
@@ -114,11 +112,6 @@ def options(read: Defaults, basics: Basics) -> Options:
     own = fork == OLLAMA and ollama_engine.runs(version, family)
     slots = own or (RELEASES[row].outputs_by_slots and (fork != OLLAMA or ollama_engine.serves(version)))
     slots = slots and fork not in (PYTHON, LIBRARY)
-    flash = read.given(LlamaCppSettings.flash_attn)
-    if flash is None and fork == OLLAMA:
-        flash = ollama_engine.attends_quickly(version, family)
-    elif flash is None and fork == PYTHON:
-        flash = read.take(LlamaCppSettings.flash_attn, False)
     flags = Flags(
         # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
         context=basics.max_model_len * (1 if unified else sequences),
@@ -126,9 +119,9 @@ def options(read: Defaults, basics: Basics) -> Options:
         micro_batch=read.take(LlamaCppSettings.n_ubatch, 512),
         sequences=sequences,
         unified=unified or (build is not None and build < _STREAMS),
-        flash=flash,
-        keys=_type(read, LlamaCppSettings.cache_type_k, both),
-        values=_type(read, LlamaCppSettings.cache_type_v, both),
+        flash=_flash(read, fork, version, family),
+        keys=_type(read, LlamaCppSettings.cache_type_k, _common_type(read)),
+        values=_type(read, LlamaCppSettings.cache_type_v, _common_type(read)),
         gpus=read.given(Hardware.num_gpus) or 1,
         gpu_layers=EVERY if layers is None else layers,
         split=read.take(LlamaCppSettings.split_mode, "layer"),
@@ -161,6 +154,14 @@ def options(read: Defaults, basics: Basics) -> Options:
         foreign=own,
         undated=not fork and version is None,
     )
+
+
+def _flash(read: Defaults, fork: str, version: object, family: str) -> bool | None:
+    """Return whether attention is FlashAttention; None where the backend decides."""
+    given: bool | None = read.given(LlamaCppSettings.flash_attn)
+    if given is None and fork == OLLAMA:
+        return ollama_engine.attends_quickly(version, family)
+    return read.take(LlamaCppSettings.flash_attn, False) if given is None and fork == PYTHON else given
 
 
 def _check_size(read: Defaults, basics: Basics) -> None:
@@ -307,6 +308,12 @@ def _row_widths(model: Model, *, values: bool, expanded: bool) -> list[int]:
                 widths[cache_rows(model, part)[0]] = None
                 widths |= {indexer_row(model, part): None} if part.indexer else {}
     return list(widths)
+
+
+def _common_type(read: Defaults) -> str | None:
+    """Return the type of keys and values where one is given for both."""
+    common: str | None = read.given(Inference.kv_cache_dtype)
+    return None if common == "auto" else common
 
 
 def _type(read: Defaults, path: Setting[str], common: str | None) -> str:

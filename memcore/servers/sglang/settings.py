@@ -84,7 +84,7 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
     )
     mamba_ssm_dtype = setting(
         Choice(("fp32", "bf16", "fp16")),
-        "State dtype",
+        "Recurrent state dtype",
         "Dtype of recurrent states; those of convolutions are in the model's.",
         flag="mamba-ssm-dtype",
         default="the checkpoint's, otherwise fp32",
@@ -205,7 +205,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ),
     SglangSettings.mamba_ssm_dtype: (
         "循环状态的 dtype；卷积状态用模型的 dtype。",
-        "状态 dtype",
+        "循环状态 dtype",
         "checkpoint 的，否则为 fp32",
     ),
     SglangSettings.disable_radix_cache: ("不保留已完成的提示词：循环状态每个请求一个槽位即可。", "不用前缀缓存"),

@@ -12,7 +12,17 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.formats.normalized import GPUS, IN_BACKWARD, MODEL, OFFLOAD, PER_NODE, RANKS, RESHARD, Normalized
+from memcore.formats.normalized import (
+    GPUS,
+    IN_BACKWARD,
+    MODEL,
+    OFFLOAD,
+    PER_NODE,
+    PREPARED,
+    RANKS,
+    RESHARD,
+    Normalized,
+)
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.messages import Message, joined
 from memcore.tools.own_keys import DISPATCHER
@@ -348,6 +358,7 @@ SHARES: Mapping[str, Share] = {
             Meaning(sets={TorchSettings.cpu_offload: True}, keys={"fsdp_config.offload_params": True}),
         ),
     ),
+    "scripts": Share(keys=(Key(path=TorchSettings.prepare_model_for_kbit_training, name=PREPARED),)),
     "axolotl": Share(
         keys=(
             Key(path=TorchSettings.quantize_moe_experts, name="quantize_moe_experts"),
