@@ -605,6 +605,24 @@ def test_micro_batches_of_accelerate():
     assert content_of(sharded, "yaml")["deepspeed_config"]["gradient_accumulation_steps"] == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "engine", "parallelism", "whole"),
+    [
+        ("megatron-swift", "megatron", {}, "global_batch_size: 3"),
+        ("openrlhf", "deepspeed", {"ulysses_parallel_size": 3}, "--train.batch_size 3"),
+        ("nemo-automodel", "fsdp", {"data_parallel_size": 1}, "global_batch_size: 3"),
+    ],
+)
+def test_a_batch_is_one_that_the_gpus_of_the_file_divide(name, engine, parallelism, whole):
+    """A tool's own batch would not be, nor one over ranks that its file has no key for."""
+    config = of(engine={"type": engine}, hardware={"num_gpus": 3}, training={"sequence_length": 64})
+    for path, value in parallelism.items():
+        config = config.replaced(f"parallelism.{path}", value)
+    found = exported(of_loop(name, config), name)
+    assert whole in found.text
+    assert imported(found.text).config["training"]["gradient_accumulation_steps"] == 1
+
+
 DESCRIBED = [
     *((engine, name)
       for engine in ("megatron", "megatron-yaml")
