@@ -263,6 +263,8 @@ MIXTRAL, LLAMA = "mistralai/Mixtral-8x7B-v0.1", "llama-3.1-8b"
         (LLAMA, "megatron", {"tensor_parallel_size": 3}, 3, "feed-forward columns .14336."),
         (LLAMA, "fsdp", {"tensor_parallel_size": 8, "pipeline_parallel_size": 2}, 8,
          "num_gpus: found 8, which is not a multiple of the 2 pipeline × 8 tensor-parallel ranks"),
+        (LLAMA, "fsdp", {"context_parallel_size": 4, "ulysses_parallel_size": 2}, 4,
+         "num_gpus: found 4, which is not a multiple of the 4 context × 2 Ulysses-parallel ranks"),
         (LLAMA, "fsdp", {"tensor_parallel_size": 4, "data_parallel_size": 4}, 8,
          "data_parallel_size: found 4 times 4 ranks of other groups, but hardware.num_gpus is 8"),
     ],
