@@ -57,6 +57,8 @@ _NAMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (TensorRtSettings.enable_attention_dp, ("--enable_attention_dp",), "enable_attention_dp"),
 )
 """Settings with their flags, and the keys of the YAML."""
+_SWITCHES = (TensorRtSettings.enable_attention_dp,)
+"""Flags without a value (commands/serve.py, `is_flag`)."""
 
 
 def _keys(*, flags: bool) -> Iterator[Key]:
@@ -64,7 +66,8 @@ def _keys(*, flags: bool) -> Iterator[Key]:
         values = _VALUES.get(path)
         known = flags and not name.startswith("*")
         names = (*(own or (f"*{name}",)), name) if known else (name,)  # what has no flag is read and not written
-        yield Key(path=path, name=names[0], also=names[1:], values=values)
+        off = "" if known and path in _SWITCHES else None
+        yield Key(path=path, name=names[0], also=names[1:], values=values, off=off)
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
