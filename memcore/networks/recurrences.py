@@ -5,7 +5,7 @@ Sources: transformers 5.23, `models/<family>/modeling_<family>.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memcore.networks.parts import SpecialMixer
 from memcore.networks.reader import Reader
@@ -51,6 +51,26 @@ def _linears(module: str, weights: Iterable[Weight], *left: str) -> tuple[Linear
 
 def _prefixed(module: str, weights: Iterable[Weight]) -> tuple[Weight, ...]:
     return tuple(Weight(f"{module}.{each.name}", each.axes, each.kind, split=each.split) for each in weights)
+
+
+def _delta(
+    module: str,
+    variant: str,
+    weights: Sequence[Weight],
+    state: tuple[Shape, ...],
+    options: Mapping[str, bool] | None = None,
+) -> SpecialMixer:
+    """Return a mixer of the delta rule, which runs over chunks of a sequence."""
+    return SpecialMixer(
+        module=module,
+        variant=variant,
+        parameters=_prefixed(module, weights),
+        linears=_linears(module, weights),
+        state=state,
+        options=frozenset(option for option, has in (options or {}).items() if has),
+        chunk=DELTA_CHUNK,
+        trips=DELTA_CHUNKS,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,16 +257,7 @@ class GatedDelta:
             *_convolution("conv1d", ("X",), bias=False),
             *([*together, *ends] if self.fused else [*ends, *apart]),
         ]
-        return SpecialMixer(
-            module=self.module,
-            variant="gated-delta",
-            parameters=_prefixed(self.module, weights),
-            linears=_linears(self.module, weights),
-            state=(("X", "K"), ("B", "dk", "dv")),
-            options=frozenset(option for option, has in options.items() if has),
-            chunk=DELTA_CHUNK,
-            trips=DELTA_CHUNKS,
-        )
+        return _delta(self.module, "gated-delta", weights, (("X", "K"), ("B", "dk", "dv")), options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,16 +292,7 @@ class SeparateDelta:
             Weight("o_norm.weight", (("dv",),), "norm"),
         ]
         options = {"grouped": keys != values, "doubled": reader.flag("linear_allow_neg_eigval")}
-        return SpecialMixer(
-            module=self.module,
-            variant="separate-delta",
-            parameters=_prefixed(self.module, weights),
-            linears=_linears(self.module, weights),
-            state=(("X", "K"), ("B", "dk", "dv")),
-            options=frozenset(option for option, has in options.items() if has),
-            chunk=DELTA_CHUNK,
-            trips=DELTA_CHUNKS,
-        )
+        return _delta(self.module, "separate-delta", weights, (("X", "K"), ("B", "dk", "dv")), options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,15 +331,7 @@ class KimiDelta:
             Weight("o_norm.weight", (("dk",),), "norm"),
             *_matrix("o_proj", ("h",), whole, split="inner"),
         ]
-        return SpecialMixer(
-            module=self.module,
-            variant="kimi-delta",
-            parameters=_prefixed(self.module, weights),
-            linears=_linears(self.module, weights),
-            state=((3, "B", "dk", "K"), ("B", "dk", "dk")),
-            chunk=DELTA_CHUNK,
-            trips=DELTA_CHUNKS,
-        )
+        return _delta(self.module, "kimi-delta", weights, ((3, "B", "dk", "K"), ("B", "dk", "dk")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
