@@ -10,10 +10,10 @@ from memcore import ConfigError, MemcoreError, UnsupportedError, estimate
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import FLAGS, from_texts
 from memcore.config.url import decode_fragment
-from memcore.faces.cli.command import content
 from memcore.faces.page.exchanging import Form, understood
 from memcore.faces.render.data import explanation, summary
 from memcore.faces.render.serving_data import serving_explanation_data, serving_summary_data
+from memcore.formats.content import content
 from memcore.limits import (
     BY_UNIT,
     DEEPEST,

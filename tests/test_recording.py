@@ -16,7 +16,7 @@ pytestmark = pytest.mark.machine
 
 
 def forget():
-    """Record anew from now on."""
+    """Clear what was recorded, so that each test records again."""
     program_of.cache_clear()
     first_micro_batch.cache_clear()
 

@@ -1136,7 +1136,7 @@ def test_sglang_keeps_embedded_pictures(version, less):
     ],
 )
 def test_programs_that_are_answered_as_an_engine(word, said):
-    """What the word stands for is taken, and is an assumption; what is given beside it is kept."""
+    """The engine that a word stands for is an assumption; settings given next to it stay."""
     config = from_texts({"model": "Qwen/Qwen3-8B", "engine.type": word})
     assert {path: config.get(path) for path in said} == said
     told = {each.path: each.value for each in estimate(config).assumptions if each.notable}

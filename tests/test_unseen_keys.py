@@ -1,4 +1,4 @@
-"""Keys that decide memory in files of every tool: each changes what is read, or is refused by name."""
+"""Keys that decide memory: each changes what is read from a tool's file, or is refused by name."""
 
 import pytest
 

@@ -6,11 +6,8 @@ bitsandbytes quantizes a model on its way to the GPU, and releases of transforme
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from memcore.dtypes import ITEMSIZE
 from memcore.hardware import context
-from memcore.networks.weights import Weight
 from memcore.symbols import product
 from memcore.trace.job import Job
 from memcore.units import GiB
@@ -34,11 +31,12 @@ def whole(job: Job, *, stacked: bool = True) -> int:
     if how is None:
         return 0
 
-    def of_each(weight: Weight) -> float:
-        few = weight.quantized is not None and len(weight.axes) > 2 and not stacked
-        return how.bits / 8 if few else ITEMSIZE[how.stored]
-
-    return _summed(job, of_each)
+    found = 0.0
+    for weight, _, count in job.share.tensors:
+        if weight.kind != _ADAPTER:
+            few = weight.quantized is not None and len(weight.axes) > 2 and not stacked
+            found += product(weight.shape, job.sizes) * count * (how.bits / 8 if few else ITEMSIZE[how.stored])
+    return round(found)
 
 
 def reads_ahead(job: Job) -> bool:
@@ -48,7 +46,7 @@ def reads_ahead(job: Job) -> bool:
 
 
 def loaded(job: Job, after_init: int, *, most: bool = False) -> int:
-    """Bytes in tensors at most; if `most`, with threads that are as far ahead as they can be with experts too."""
+    """Return the peak of bytes in tensors; if `most`, threads have read stacked experts ahead as well."""
     return max(
         after_init + max(largest_quantized(job), _cast_ends(job)), whole(job, stacked=most) if reads_ahead(job) else 0
     )
@@ -74,13 +72,3 @@ def _cast_ends(job: Job) -> int:
     kinds = ("embedding", "head")
     sizes = [product(w.shape, job.sizes) * count for w, _, count in job.share.tensors if w.kind in kinds]
     return sum(sizes) * (ITEMSIZE["fp32"] - ITEMSIZE[how.stored]) + max(sizes, default=0) * ITEMSIZE[how.stored]
-
-
-def _summed(job: Job, of_each: Callable[[Weight], float]) -> int:
-    """Bytes of the weights that are loaded, each element of which takes as many as said."""
-    found = (
-        product(weight.shape, job.sizes) * count * of_each(weight)
-        for weight, _, count in job.share.tensors
-        if weight.kind != _ADAPTER
-    )
-    return round(sum(found))

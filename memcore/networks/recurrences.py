@@ -53,6 +53,17 @@ def _prefixed(module: str, weights: Iterable[Weight]) -> tuple[Weight, ...]:
     return tuple(Weight(f"{module}.{each.name}", each.axes, each.kind, split=each.split) for each in weights)
 
 
+def _name_heads(reader: Reader, keys: int, values: int, wide: int, deep: int) -> None:
+    """Name the sizes of a gated delta rule: heads of keys and of values, their widths, and what is convolved."""
+    reader.symbol("A", keys)
+    reader.symbol("B", values)
+    reader.symbol("bg", max(values // keys, 1))
+    reader.symbol("dk", wide)
+    reader.symbol("dv", deep)
+    reader.symbol("K", reader.integer("linear_conv_kernel_dim", least=2))
+    reader.symbol("X", 2 * keys * wide + values * deep)
+
+
 def _delta(
     module: str,
     variant: str,
@@ -230,13 +241,7 @@ class GatedDelta:
         """The mixer."""
         keys, values = reader.integer("linear_num_key_heads"), reader.integer("linear_num_value_heads")
         wide, deep = reader.integer("linear_key_head_dim"), reader.integer("linear_value_head_dim")
-        reader.symbol("A", keys)
-        reader.symbol("B", values)
-        reader.symbol("bg", max(values // keys, 1))
-        reader.symbol("dk", wide)
-        reader.symbol("dv", deep)
-        reader.symbol("K", reader.integer("linear_conv_kernel_dim", least=2))
-        reader.symbol("X", 2 * keys * wide + values * deep)
+        _name_heads(reader, keys, values, wide, deep)
         reader.symbol("I", 2 * keys * wide + 2 * values * deep)
         options = {"fused": self.fused, "grouped": keys != values}
         together = [*_matrix("in_proj_qkvz", ("I",), ("h",), split="outer")]
@@ -273,13 +278,7 @@ class SeparateDelta:
         values = reader.integer("linear_num_value_heads", heads)
         wide = reader.integer("linear_key_head_dim", max(3 * reader.integer("hidden_size") // (4 * keys), 1))
         deep = reader.integer("linear_value_head_dim", 2 * wide)
-        reader.symbol("A", keys)
-        reader.symbol("B", values)
-        reader.symbol("bg", max(values // keys, 1))
-        reader.symbol("dk", wide)
-        reader.symbol("dv", deep)
-        reader.symbol("K", reader.integer("linear_conv_kernel_dim", least=2))
-        reader.symbol("X", 2 * keys * wide + values * deep)
+        _name_heads(reader, keys, values, wide, deep)
         weights = [
             _vector("A_log", "B"),
             _vector("dt_bias", "B"),

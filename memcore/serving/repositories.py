@@ -16,38 +16,24 @@ _STRETCHED_NAMES = frozenset(f"google/gemma-3-{size}b-{kind}" for size in (4, 12
 """Gemma 3 was trained on an eighth of its positions; the catalog's entries do without the key that says so."""
 _MIXED_FP4: Raw = {"expert_dtype": "fp4", "quantization_config": {**_FP8, "scale_fmt": "ue8m0"}}
 _LEFT_BY_MINIMAX = ["gate", "e_score_correction_bias", "lm_head"]
-_INT4_EXPERTS: Raw = {
-    "quantization_config": {
-        "quant_method": "compressed-tensors",
-        "format": "pack-quantized",
-        "config_groups": {
-            "group_0": {
-                "targets": ["Linear"],
-                "weights": {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True},
-            }
-        },
-        "ignore": [
-            "re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up|gate_up|down)_proj.*", "re:.*lm_head.*",
-            "re:vision_tower.*", "re:mm_projector.*",
-        ],
+
+
+def _experts_in_four_bits(kind: str, form: str, *towers: str) -> Raw:
+    """Return what compressed-tensors says where experts alone have four bits, with a scale for 32 values."""
+    weights = {"num_bits": 4, "type": kind, "strategy": "group", "group_size": 32, "symmetric": True}
+    left = ["re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up|gate_up|down)_proj.*", "re:.*lm_head.*"]
+    return {
+        "quantization_config": {
+            "quant_method": "compressed-tensors",
+            "format": form,
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}},
+            "ignore": [*left, *towers],
+        }
     }
-}  # fmt: skip
-_MXFP4_EXPERTS: Raw = {
-    "quantization_config": {
-        "quant_method": "compressed-tensors",
-        "format": "mxfp4-pack-quantized",
-        "config_groups": {
-            "group_0": {
-                "targets": ["Linear"],
-                "weights": {"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32, "symmetric": True},
-            }
-        },
-        "ignore": [
-            "re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up|gate_up|down)_proj.*", "re:.*lm_head.*",
-            "re:.*vision_tower.*", "re:.*mm_projector.*",
-        ],
-    }
-}  # fmt: skip
+
+
+_INT4_EXPERTS = _experts_in_four_bits("int", "pack-quantized", "re:vision_tower.*", "re:mm_projector.*")
+_MXFP4_EXPERTS = _experts_in_four_bits("float", "mxfp4-pack-quantized", "re:.*vision_tower.*", "re:.*mm_projector.*")
 _FP8_BY_MISTRAL: Raw = {
     "quantization_config": {
         "quant_method": "fp8",

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from types import MappingProxyType
 
 from memcore.config.settings import Config
-from memcore.errors import ConfigError
-from memcore.limits import FILE_BYTES
-from memcore.messages import Message
 from memcore.tools.accounts import ignoring
-from memcore.tools.sources import Source, read_sources
+from memcore.tools.sources import read_sources, source_of
 
 
 def load(
@@ -41,34 +37,13 @@ def load(
 
     Examples:
         >>> import tempfile
+        >>> from pathlib import Path
         >>> recipe = Path(tempfile.mkdtemp(), "qlora.yaml")
         >>> _ = recipe.write_text('{"base_model": "gpt2", "adapter": "lora", "lora_r": 16, "x": 1}')
         >>> load(recipe, ignore=["x"])["training.adapter.rank"]
         16
     """
     with ignoring(ignore):
-        config, notes = read_sources([_source(str(each)) for each in files], gpus, variables=variables)
+        config, notes = read_sources([source_of(str(each)) for each in files], gpus, variables=variables)
     read = Config.from_dict(config)
     return replace(read, notes=(*notes, *read.notes))
-
-
-def _source(name: str) -> Source:
-    """A file, or with `#2` behind its name the second of the jobs in it."""
-    path, mark, number = name.rpartition("#")
-    if mark and number.isdecimal() and int(number) and not Path(name).exists():
-        return Source(path, _text(path), int(number))
-    return Source(name, _text(name))
-
-
-def _text(name: str) -> str:
-    try:
-        with Path(name).open("rb") as file:
-            held = file.read(FILE_BYTES + 1)
-    except OSError as error:
-        raise ConfigError.at(name, error.strerror or "cannot be read") from None
-    if len(held) > FILE_BYTES:
-        raise ConfigError.at(name, Message("is longer than {:,} bytes", FILE_BYTES))
-    try:
-        return held.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigError.at(name, "is not text") from None

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from memcore.config.imported import imported as of_calculator
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.formats.content import content
 from memcore.formats.declared import declared, parses
 from memcore.formats.functions import repeated
 from memcore.formats.normalized import ENGINE, GPUS, VERSION
@@ -64,6 +65,14 @@ class Source(NamedTuple):
     """The name of a script that this starts, and whose options the tool has for the most part."""
     declared: frozenset[str] = frozenset()
     """The options that the script adds to those."""
+
+
+def source_of(given: str) -> Source:
+    """A file, or with `#2` behind its name the second of the jobs in it."""
+    name, mark, number = given.rpartition("#")
+    if mark and number.isdecimal() and int(number) and not Path(given).exists():
+        return Source(name, content(name), int(number))
+    return Source(given, content(given))
 
 
 class _Part(NamedTuple):

@@ -8,8 +8,9 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from memcore.faces.cli.command import FITS, Command, content, print_json
+from memcore.faces.cli.command import FITS, Command, print_json
 from memcore.faces.cli.describing import add_config, config_of
+from memcore.formats.content import content
 from memcore.i18n.page import say
 from memcore.messages import Message
 from memcore.questions.calibrating import Calibration, calibrate

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from memcore.columns import WIDTH, columns, wrapped
 from memcore.errors import ConfigError, Problem, nearest
-from memcore.limits import FILE_BYTES
-from memcore.messages import Message, joined
+from memcore.messages import Message
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
 """Exit statuses."""
@@ -160,61 +158,6 @@ def alone(given: Sequence[str], parser: argparse.ArgumentParser) -> Iterator[str
 
     for word, following in zip(given, [*given[1:], ""], strict=False):
         yield word if word not in switches or following.lower() in SWITCHED else f"{word}=true"
-
-
-def content(source: str, *, strict: bool = True) -> str:
-    """The text of a file, or of standard input for `-`; with `strict`, one that is not text or too long is refused."""
-    try:
-        if source == "-":
-            return _some(source, sys.stdin.read())
-        with open(described(source), "rb") as file:  # noqa: PTH123 - without pathlib the start is shorter
-            if source.endswith(".safetensors"):
-                return _header(source, file)
-            held = file.read(FILE_BYTES + strict)
-    except IsADirectoryError:
-        raise ConfigError.at(source, Message("is a directory without {}", joined(" or ", DESCRIBING))) from None
-    except (OSError, UnicodeError) as error:  # a name may hold what no name of a file can
-        raise ConfigError.at(source, getattr(error, "strerror", None) or "cannot be read") from None
-    if len(held) > FILE_BYTES:
-        raise ConfigError.at(source, Message("is longer than {:,} bytes", FILE_BYTES))
-    wide = held.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in held[:64]
-    if wide and strict:
-        raise ConfigError.at(source, "the text is in UTF-16, not in UTF-8: save it again as UTF-8")
-    try:
-        return _some(source, held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace"))
-    except UnicodeDecodeError:
-        raise ConfigError.at(source, "is not text") from None
-
-
-def _some(source: str, text: str) -> str:
-    if not text.strip():
-        raise ConfigError.at(source, "is empty")
-    return text
-
-
-DESCRIBING = ("config.json", "adapter_config.json")
-"""Files that say what a directory holds: a model, or an adapter."""
-
-
-def described(source: str) -> str:
-    """Return the file that describes what a directory holds; another path as it is.
-
-    >>> described("train.yaml")
-    'train.yaml'
-    """
-    inside = (f"{source.rstrip('/')}/{each}" for each in DESCRIBING) if os.path.isdir(source) else ()  # noqa: PTH112
-    return next((each for each in inside if os.path.exists(each)), source)  # noqa: PTH110 - as above
-
-
-def _header(source: str, file: BinaryIO) -> str:
-    """The header of a checkpoint: its length in eight bytes, and JSON (safetensors/src/tensor.rs)."""
-    length = int.from_bytes(file.read(8), "little")
-    if length > FILE_BYTES:
-        raise ConfigError.at(source, Message("has a header longer than {:,} bytes", FILE_BYTES))
-    try:
-        return file.read(length).decode("utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError.at(source, "is not a safetensors file") from None
 
 
 def nothing_matches(words: Sequence[str], known: Iterable[str], command: str) -> ConfigError:

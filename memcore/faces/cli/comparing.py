@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError
-from memcore.faces.cli.command import EXAMPLE, FITS, Command, content, print_json
+from memcore.faces.cli.command import EXAMPLE, FITS, Command, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.formulas import comparison_data, comparison_text
+from memcore.formats.content import content
 from memcore.messages import Message
 from memcore.questions.accuracy import accuracy
 from memcore.questions.formulas import compare

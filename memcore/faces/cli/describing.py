@@ -17,7 +17,8 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
 from memcore.errors import ConfigError, Problem, UnsupportedError, nearest
-from memcore.faces.cli.command import EXAMPLE, content, described, lacking
+from memcore.faces.cli.command import EXAMPLE, lacking
+from memcore.formats.content import content, described
 from memcore.i18n.page import explanation, label, say, translated
 from memcore.messages import Message
 from memcore.networks.catalog import catalog, known, nickname
@@ -179,12 +180,18 @@ def _sources(given: Sequence[str]) -> list[Source]:
         message = "found {!r:.80}, whose fragment is none of memcore's: it begins with #v1&"
         raise ConfigError.at("CONFIG", message, source)
     if written and _is_command(source):
-        return [_command(source), *map(_source, given[1:])]
+        return [_command(source), *_files(given[1:])]
     if len(given) <= 1 and (named or (written and _is_model(source))):
         return []
     if given.count("-") > 1:
         raise ConfigError.at("CONFIG", "standard input is given twice")
-    return [_source(each) for each in given]
+    return _files(given)
+
+
+def _files(given: Sequence[str]) -> list[Source]:
+    from memcore.tools.sources import source_of  # noqa: PLC0415 - tools' files are a package of their own
+
+    return [source_of(each) for each in given]
 
 
 _ENDING = re.compile(r"(?:^|/)\.|\.[A-Za-z]{1,8}(?:#\d+)?$")
@@ -285,16 +292,6 @@ def _gpus(flags: Mapping[str, str]) -> int | None:
     """The GPUs that a flag says."""
     said = {path: text for path, text in flags.items() if path == Hardware.num_gpus}
     return from_texts(said, {"model": "any"})[Hardware.num_gpus]
-
-
-def _source(given: str) -> Source:
-    """A file, or with `#2` behind its name the second of the jobs in it."""
-    from memcore.tools.sources import Source  # noqa: PLC0415 - tools' files are a package of their own
-
-    name, mark, number = given.rpartition("#")
-    if mark and number.isdecimal() and int(number) and not Path(given).exists():
-        return Source(name, content(name), int(number))
-    return Source(given, content(given))
 
 
 def parsed(source: str) -> dict[str, object]:

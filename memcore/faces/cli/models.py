@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from memcore.columns import columns
-from memcore.faces.cli.command import EXAMPLE, FITS, Command, described, nothing_matches, print_json
+from memcore.faces.cli.command import EXAMPLE, FITS, Command, nothing_matches, print_json
 from memcore.faces.cli.describing import parsed
 from memcore.faces.render.model import model_data, model_text
+from memcore.formats.content import described
 from memcore.i18n.page import say
 from memcore.messages import Message
 from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, search

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from memcore.errors import ConfigError
-from memcore.faces.cli.command import FITS, Command, content, print_json
+from memcore.faces.cli.command import FITS, Command, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.reconciled import case_text, reconciled_data, reconciled_text
+from memcore.formats.content import content
 from memcore.i18n.page import say
 from memcore.questions.reconciling.reconcile import READINGS, reconcile
 

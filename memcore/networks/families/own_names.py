@@ -22,12 +22,7 @@ def ovis(config: Config) -> Config:
     text, seen = _part(config, "llm_config"), _part(config, "visual_tokenizer_config")
     tower = _part(seen, "backbone_config", "visual_tokenizer_config.")
     if tower.get("model_type") != "aimv2":
-        raise ConfigError.at(
-            "model.visual_tokenizer_config.backbone_config.model_type",
-            "found {}, but only {} is supported for this family",
-            shown(tower.get("model_type")),
-            shown("aimv2"),
-        )
+        raise _only("visual_tokenizer_config.backbone_config.model_type", shown(tower.get("model_type")), "aimv2")
     vision = {
         **tower,
         "model_type": "ovis2_vision",
@@ -56,16 +51,11 @@ def hyperclova(config: Config) -> Config:
         return config
     for key in _UNREAD:
         if config.get(key) is not None:
-            raise ConfigError.at(f"model.{key}", "found {}, but only {} is supported for this family", "{…}", "null")
+            raise _only(key, "{…}", None)
     only = {"mm_projector_type": "linear", "video_audio_compressor_type": None}
     for key, value in only.items():
         if config.get(key) != value:
-            raise ConfigError.at(
-                f"model.{key}",
-                "found {}, but only {} is supported for this family",
-                shown(config.get(key)),
-                shown(value),
-            )
+            raise _only(key, shown(config.get(key)), value)
     text = _part(config, "text_config")
     return {
         "model_type": "hyperclovax_vision_v2",
@@ -74,6 +64,11 @@ def hyperclova(config: Config) -> Config:
         "vision_config": {**_part(config, "vision_config"), "model_type": "qwen2_5_vl_vision"},
         "tie_word_embeddings": text.get("tie_word_embeddings", False),
     }
+
+
+def _only(key: str, found: str, value: object) -> ConfigError:
+    """Return the error of a key that has another value than the one that is supported."""
+    return ConfigError.at(f"model.{key}", "found {}, but only {} is supported for this family", found, shown(value))
 
 
 def _part(config: Config, key: str, path: str = "") -> Config:

@@ -1,0 +1,66 @@
+"""The text of a file that somebody names: of a folder the file that describes it, of a checkpoint its header."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import BinaryIO
+
+from memcore.errors import ConfigError
+from memcore.limits import FILE_BYTES
+from memcore.messages import Message, joined
+
+
+def content(source: str, *, strict: bool = True) -> str:
+    """The text of a file, or of standard input for `-`; with `strict`, one that is not text or too long is refused."""
+    try:
+        if source == "-":
+            return _some(source, sys.stdin.read())
+        with open(described(source), "rb") as file:  # noqa: PTH123 - without pathlib the start is shorter
+            if source.endswith(".safetensors"):
+                return _header(source, file)
+            held = file.read(FILE_BYTES + strict)
+    except IsADirectoryError:
+        raise ConfigError.at(source, Message("is a directory without {}", joined(" or ", DESCRIBING))) from None
+    except (OSError, UnicodeError) as error:  # a name may hold what no name of a file can
+        raise ConfigError.at(source, getattr(error, "strerror", None) or "cannot be read") from None
+    if len(held) > FILE_BYTES:
+        raise ConfigError.at(source, Message("is longer than {:,} bytes", FILE_BYTES))
+    wide = held.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in held[:64]
+    if wide and strict:
+        raise ConfigError.at(source, "the text is in UTF-16, not in UTF-8: save it again as UTF-8")
+    try:
+        return _some(source, held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace"))
+    except UnicodeDecodeError:
+        raise ConfigError.at(source, "is not text") from None
+
+
+def _some(source: str, text: str) -> str:
+    if not text.strip():
+        raise ConfigError.at(source, "is empty")
+    return text
+
+
+DESCRIBING = ("config.json", "adapter_config.json")
+"""Files that say what a directory holds: a model, or an adapter."""
+
+
+def described(source: str) -> str:
+    """Return the file that describes what a directory holds; another path as it is.
+
+    >>> described("train.yaml")
+    'train.yaml'
+    """
+    inside = (f"{source.rstrip('/')}/{each}" for each in DESCRIBING) if os.path.isdir(source) else ()  # noqa: PTH112
+    return next((each for each in inside if os.path.exists(each)), source)  # noqa: PTH110 - as above
+
+
+def _header(source: str, file: BinaryIO) -> str:
+    """The header of a checkpoint: its length in eight bytes, and JSON (safetensors/src/tensor.rs)."""
+    length = int.from_bytes(file.read(8), "little")
+    if length > FILE_BYTES:
+        raise ConfigError.at(source, Message("has a header longer than {:,} bytes", FILE_BYTES))
+    try:
+        return file.read(length).decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError.at(source, "is not a safetensors file") from None
