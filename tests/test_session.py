@@ -485,6 +485,16 @@ def test_a_curve_and_suggestions_of_an_earlier_job_are_marked():
     assert shown(visit, "advice-earlier")
 
 
+def test_what_was_asked_for_before_an_edit_and_begins_after_it_is_marked():
+    """A click on a busy page: the edit behind it is answered first, and what is drawn then is of the job before."""
+    visit = Visit(ON_EIGHT)
+    before = visit.texts
+    visit.do("edit", texts={**before, "training.sequence_length": "4096"}, entry=1)
+    visit.do("curve", texts=before, value="parallelism.tensor_parallel_size").do("advise", texts=before)
+    assert shown(visit, "curve-earlier")
+    assert shown(visit, "advice-earlier")
+
+
 def test_an_edit_ends_a_curve():
     """What was drawn of it until then is of the earlier job."""
     visit = Visit()

@@ -83,7 +83,7 @@ def curve(session: Session, message: Message) -> Iterator[Patch]:
         return
     config = config_of(form_of(message["texts"]))
     session.drawn["curve"] = config
-    yield {"hidden": {"curve-earlier": True}}
+    yield {"hidden": session.earlier}  # an edit may have been answered between the click and now
     edits = session.message_counts.get("answer")
     points: list[Point] = []
     title = label(path, SETTINGS[path].label)

@@ -24,11 +24,12 @@ from memcore.units import format_bytes
 
 def suggest(session: Session, message: Message) -> Iterator[Patch]:
     """Every change of one knob: those that make it fit, best first, then the rest; an edit ends the search."""
-    yield {"html": {"advice": f"<p>{escape(say('working'))}</p>"}, "hidden": {"advice-earlier": True}}
+    yield {"html": {"advice": f"<p>{escape(say('working'))}</p>"}}
     edits = session.message_counts.get("answer")
     found: Advised | None = None
     try:
         config = session.drawn["advice"] = config_of(form_of(message["texts"]))
+        yield {"hidden": session.earlier}  # an edit may have been answered between the click and now
         for found in advice_by_piece(config):
             for each in found.advice:
                 _ = each.fits  # asks the allocator once for each, and the table would ask for all in one go
