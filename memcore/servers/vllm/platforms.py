@@ -9,6 +9,7 @@ from dataclasses import replace
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Attention
+from memcore.servers.vllm.experts import shares_experts
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import Facts
 from memcore.serving import counted_towers
@@ -168,16 +169,10 @@ _DECODED = 256
 """Tokens of a rank's chunk before 0.20 (VLLM_MOE_DP_CHUNK_SIZE); since, those of a step."""
 
 
-def _shares(job: ServingJob) -> bool:
-    """Whether tokens go to experts of other data-parallel ranks (`use_all2all_kernels`)."""
-    layout = job.basics.layout
-    return layout.expert_parallel and layout.data > 1 and job.basics.model.has_experts
-
-
 def exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
     """Buffers of all-to-all, which are there before profiling (`prepare_communication_buffer_for_model`)."""
     sizes, backend = job.basics.sizes, chosen.backend
-    if not _shares(job):
+    if not shares_experts(job):
         return []
     if backend == "deepep_high_throughput":
         return deep_ep(_DEEP_EP, _DEEP_EP if sizes["EP"] > NEAR else 0, _ALL_TO_ALL)
@@ -245,7 +240,7 @@ def elsewhere(job: ServingJob, chosen: Options) -> Iterator[str]:
         yield Message(said, format_bytes(chosen.kv_on_host))
     if chosen.connector is not None and not chosen.hybrid and sliding(job.basics):
         yield "with this connector vLLM caches the full context in all layers"
-    if chosen.backend is not None and not _shares(job):
+    if chosen.backend is not None and not shares_experts(job):
         yield "all2all_backend needs no memory without data and expert parallelism"
     elif chosen.backend in _UNKNOWN:
         yield Message("the size of {}'s buffers is unknown, so they are not counted", chosen.backend)
