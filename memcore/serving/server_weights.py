@@ -45,8 +45,9 @@ def rank_weights(
 
     `blocks`: as PyTorch's allocator counts it; `whole`: the size from which these are not split; `tables`: the dtype of
     cosines and sines; `directions`: how many times longer these are where positions have three directions; `deep`:
-    tokens of buffers for what inner layers of a tower see; `tile`: bytes in which Triton's kernels for Hopper
-    swizzle a row of MXFP4, or 0 where Marlin runs; `towers`: whether towers are loaded; `products`: whether latent attention keeps products of its matrices.
+    tokens of buffers for what inner layers of a tower see; `tile`: bytes in which Triton's kernels for Hopper swizzle a
+    row of MXFP4, 0 where Marlin runs; `towers`: whether towers are loaded; `products`: whether latent attention keeps
+    products of its matrices.
     """
     basics = job.basics
     symbols = tuple(basics.layout.symbols.items())
@@ -266,7 +267,7 @@ def _hopper(many: int, wide: int, hidden: int, tile: int) -> _Shapes:
 
 
 def _padded(many: int, wide: int, hidden: int, _tile: int) -> _Shapes:
-    """Marlin (before Hopper, or without Triton's kernels) pads to 128 × 256, TensorRT-LLM's kernels (Blackwell) to 256 × 256."""
+    """Marlin pads to 128 × 256, before Hopper and without Triton's kernels; TensorRT-LLM's (Blackwell) to 256 × 256."""
     return _even(many, _up(wide, 128), _up(hidden, 256))
 
 

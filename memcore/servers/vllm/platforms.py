@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
+from memcore.networks.families.counted import HEAD, PLACED
 from memcore.networks.parts import Attention
 from memcore.servers.vllm.experts import shares_experts
 from memcore.servers.vllm.options import Options
@@ -211,6 +212,27 @@ def unseen_tower(job: ServingJob, chosen: Options) -> bool:
     encodes = chosen.encodes and (runner is None or runner.images)
     known = model.images or shown(model, {}, 1) or counted_towers.known(job.basics.raw)
     return bool(encodes and model.parameters_by_kind.get("tower") and not known)
+
+
+_PLACED_UNTIL, _TIED = (0, 19), (0, 16)
+"""The first release without PaddleOCR-VL's positions, and the first that asks transformers whether its head is tied."""
+
+
+def loaded_besides(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
+    """Yield what vLLM loads of a checkpoint that transformers leaves out: PaddleOCR-VL's own head and positions.
+
+    1.89 GiB in a log of 0.11.2 are all of these (read in 0.11.2, 0.13, 0.16 to 0.19, 0.22 and 0.33).
+    """
+    extras, source = job.basics.model.published_extras, "vllm, model_executor/models/paddleocr_vl.py"
+    if PLACED not in extras or not stage.embeds:
+        return
+    each = BYTES[job.basics.dtype]
+    head = int(extras.get(HEAD, 0) * each) // job.basics.layout.tensor
+    text = "parameters × 2 B"
+    yield observed(HEAD, "weights", Range(0 if chosen.facts.since >= _TIED else head, head, head), source, text)
+    if chosen.facts.since < _PLACED_UNTIL and chosen.images:
+        places = int(extras[PLACED] * each)
+        yield observed(PLACED, "weights", Range(places, places, places), source, text)
 
 
 def projections(basics: Basics) -> list[Entry]:

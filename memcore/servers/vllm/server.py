@@ -43,6 +43,7 @@ from memcore.servers.vllm.platforms import (
     copied,
     elsewhere,
     exchanged,
+    loaded_besides,
     offloaded,
     projections,
     scaled_by_row,
@@ -185,6 +186,7 @@ def _weights(job: ServingJob, chosen: Options, stage: Stage) -> tuple[list[Entry
     slots = list(adapters(job, chosen, stage))
     if slots and chosen.facts.rounded_weights:
         slots.append(unsplit(slots, ADAPTERS, chosen.facts.unsplit))
+    weights += loaded_besides(job, chosen, stage)
     weights = scaled_by_row(job.basics, spread_over(job.basics, [*weights, *slots]))
     held, moved = offloaded(job, chosen, stage, weights)
     return [*held, *shown_loading(job, chosen, stage)], moved
