@@ -34,9 +34,9 @@ _ENOUGH = 2
 """Settings that make a question of a text without an accelerator."""
 _SERVED = ("sglang", "trt", "gguf", "serve", "generate")
 _FILLING = re.compile(
-    r"(?:a|all|an|and|at|batch|can|card|context|do|does|fine|fine-?tun(?:e|ing)|fits?|for|from|gpus?|how|i|in|into|is|it"
-    r"|max|maximum|largest|longest|memory|my|need|of|on|one|or|per|run|size|the|to|tokens?|train|training|tun(?:e|ed|ing)"
-    r"|users?|using|want|we|what|will|with|x)"
+    r"(?:a|across|all|an|and|at|batch|can|card|context|do|does|each|fine|fine-?tun(?:e|ing)|fits?|for|from|gpus?|have|home|how|i|in|into|is|it"
+    r"|max|maximum|largest|longest|memory|my|need|of|on|one|or|per|pre-?train(?:ing)?|run|size|the|this|to|tokens?|train|training|tun(?:e|ed|ing)"
+    r"|users?|using|vram|want|we|what|will|with|would|x)"
 )
 
 
