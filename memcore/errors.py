@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from memcore.messages import Message, filled
 from memcore.records import dataclass
@@ -148,5 +149,6 @@ def _is_within(wanted: Sequence[str], words: Sequence[str]) -> bool:
     return all(each in rest for each in wanted)
 
 
+@lru_cache(maxsize=16384)
 def _words(name: str) -> list[str]:
     return re.findall(r"[a-z]+|[0-9]+", _MARKS.sub("", name.lower()))

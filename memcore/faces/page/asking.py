@@ -17,11 +17,12 @@ from memcore.faces.render.page import Form
 def ask(session: Session, message: Message) -> Iterator[Patch]:
     """The model's field was left: a question in it fills the sentence; anything else is an edit of the model."""
     form = form_of(message["texts"])
-    found = asked(str(message.get("value") or ""))
-    if not found or meanings("model", str(message.get("value") or "")):
+    question = asked(str(message.get("value") or ""))
+    if question is None or meanings("model", str(message.get("value") or "")):
         yield from edit(session, {**message, "path": "model"})
         return
-    task = found.pop("task", "") or task_of(form.texts)
+    found = dict(question.texts)
+    task = question.task or task_of(form.texts)
     if "model" not in found and session.config is not None and isinstance(session.config.model, str):
         found["model"] = session.config.model
     kept: dict[str, str] = {Hardware.accelerator: form.texts.get(Hardware.accelerator, ""), Hardware.num_gpus: "1"}
