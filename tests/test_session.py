@@ -355,6 +355,13 @@ def test_sentences_are_read_whole():
     assert wrong == {}
 
 
+def test_words_of_a_question_that_are_not_read_are_told():
+    """In the language of the page."""
+    text = "LoRA Qwen3 8B on a 3090 for 3 epochs"
+    visit = Visit(language="zh").do("ask", value=text, texts={**Visit().texts, "model": text}, entry=1)
+    assert [patch["say"] for patch in visit.patches if patch.get("say")] == ["未识别：3 epochs"]
+
+
 def test_a_question_leaves_names_alone():
     """No model of the catalog, written as an id or a title, is taken for a question."""
     known = titles("model")

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from memcore.tools.sources import Source
 
 ALL = "--help-all"
-QUESTION = "QLoRA Qwen3 8B on a 3090"
-"""One that works."""
 APART = "files_are_jobs"
 """The option that is true where each file is a job: notes then begin with the file's name."""
 
@@ -49,7 +47,7 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
         help=Message(
             "your tool's files, - for stdin, a link to the page, a model, a question such as {!r}, or example: {}; "
             "flags override them",
-            QUESTION,
+            "QLoRA Qwen3 8B on a 3090",
             ", ".join(PRESETS),
         ),
     )
@@ -192,10 +190,7 @@ def _answered(question: Question, options: argparse.Namespace) -> tuple[Mapping[
     notes = [Message("read as {}", " ".join(f"--{flag} {shlex.quote(text)}" for flag, text in flags))]
     if others := other_boards(question):
         notes.append(Message("{} may also mean {}", question.texts[Hardware.accelerator], joined(", ", others)))
-    left = [
-        *question.unread,
-        *(f"{text} tokens" for name, text in question.options.items() if name == _COUNTED not in given),
-    ]
+    left = [*question.unread, *(text for name, text in question.options.items() if name == _COUNTED not in given)]
     if left:
         notes.append(Message("not read: {}; say it with a flag, if it matters", joined(", ", left)))
     return from_texts(wanted).to_dict(), tuple(translated(note) for note in notes)
@@ -269,7 +264,8 @@ def _question(source: str) -> Question | None:
 
     found = None if known(source) or not _SENTENCE.search(source) else asked(source)
     if found is not None and "model" not in found.texts:
-        raise ConfigError.at("CONFIG", "found {!r:.80}, which names no model; add one, as in {!r}", source, QUESTION)
+        said = Message("found {!r:.80}, which names no model; add one, as in {!r}", source, "QLoRA Qwen3 8B on a 3090")
+        raise ConfigError.at("CONFIG", said)
     return found
 
 

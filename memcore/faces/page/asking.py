@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from memcore import messages
 from memcore.config.hardware import Hardware
 from memcore.faces.goals.names import meanings
 from memcore.faces.goals.sentences import asked
@@ -12,6 +13,7 @@ from memcore.faces.page.answering import edit, form_of, load
 from memcore.faces.page.examples import record_example
 from memcore.faces.page.session import Message, Patch, Session
 from memcore.faces.render.page import Form
+from memcore.i18n.page import translated
 
 
 def ask(session: Session, message: Message) -> Iterator[Patch]:
@@ -32,4 +34,6 @@ def ask(session: Session, message: Message) -> Iterator[Patch]:
     fresh = with_task(texts, task, frozenset(texts))
     record_example(session, Form({}), "")
     session.from_task = {path: text for path, text in fresh.items() if path not in texts}
+    if question.unread:
+        yield {"say": translated(messages.Message("not read: {}", messages.joined(", ", question.unread)))}
     yield from load(session, Form(fresh), message)

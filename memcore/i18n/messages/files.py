@@ -453,10 +453,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "did you mean {key}?": "是否指 {key}？",
     "read as {flags}": "读作 {flags:s}",
     "{name} may also mean {boards}": "{name:s} 也可能指 {boards}",
-    "not read: {words}; say it with a flag, if it matters": "未识别：{words:s}；若有影响，请改用参数说明",
-    "found {text}, which names no model; add one, as in {example}": (
-        "发现 {text}，其中没有模型；请加上模型，例如 {example}"
-    ),
+    "not read: {words}": "未识别：{words:s}",
+    "say it with a flag, if it matters": "若有影响，请改用参数说明",
+    "found {text}, which names no model": "发现 {text}，其中没有模型",
+    "add one, as in {example}": "请加上模型，例如 {example}",
     "read as a file of {tool}": "按 {tool} 的文件读取",
     "read as a command of {tool}": "按 {tool} 的命令读取",
     "transformers.TrainingArguments and TRL": "transformers.TrainingArguments 与 TRL",
