@@ -264,8 +264,8 @@ def _question(source: str) -> Question | None:
 
     found = None if known(source) or not _SENTENCE.search(source) else asked(source)
     if found is not None and "model" not in found.texts:
-        said = Message("found {!r:.80}, which names no model; add one, as in {!r}", source, "QLoRA Qwen3 8B on a 3090")
-        raise ConfigError.at("CONFIG", said)
+        said = "found {!r:.80}, which names no model; add one, as in {}"
+        raise ConfigError.at("CONFIG", said, source, _EXAMPLES["plan"])
     return found
 
 

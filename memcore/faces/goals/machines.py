@@ -9,7 +9,7 @@ from memcore.faces.goals.names import meanings
 
 _NAME = (
     r"(?:(?:nvidia|amd|intel|apple|geforce|tesla|instinct|quadro|radeon|rtx|gtx|rx|arc|ascend|昇腾)[\s-]*)*"
-    r"(?:pro\s+\d{4}|a\d{4}|\d{4}(?:\s*(?:ada|ti|super|xtx?|laptop)\b)*|[a-z]{1,3}\d{2,3}[a-z]?|910[bc]|t4|l4"
+    r"(?:pro\s+\d{4}|a\d{4}|\d{4}\s?d?(?:\s*(?:ada|ti|super|xtx?|laptop)\b)*|[a-z]{1,3}\d{2,3}[a-z]?|910[bc]|t4|l4"
     r"|m[1-9](?:\s+(?:pro|max|ultra)\b|(?=\s*\d{1,3}\s*gb?\b))|jetson\s+[a-z]+(?:\s+[a-z]+)?|strix\s+halo"
     r"|dgx\s+spark|ryzen\s+ai\s+max\+?(?:\s+\d+)?|tpu[\s-]v\d\w?)"
     r"(?:[\s-]*(?:sxm\d?|pcie|nvl|\d+\s*gb?\b))*"
@@ -34,6 +34,7 @@ _SIZE = re.compile(
     re.ASCII,
 )
 """The last group: what may be the host's."""
+_LAPTOP = re.compile(r"\blaptop\b|笔记本")
 _IN_A_NODE = 8
 """The most GPUs that count for one node where a text leaves that open; also those of a DGX or an HGX board."""
 
@@ -46,6 +47,8 @@ def machines(text: str, found: dict[str, str]) -> str:
     number, system, at = "", False, len(text)
     if gpu is not None:
         found[Hardware.accelerator] = _card(gpu[3])
+        if _LAPTOP.search(text) and (mobile := _card(" ".join((gpu[3].strip(), "laptop")))):
+            found[Hardware.accelerator] = mobile
         number, system, at = gpu[1] or gpu[4] or gpu[5] or "", gpu[2] is not None, gpu.start()
         rest = without(rest, gpu)
     unnamed = None if number else _UNNAMED.search(rest)

@@ -25,6 +25,7 @@ REWRITTEN: Sequence[tuple[str, str]] = (
     (r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)\S*", r"\1"),
     (r"[，、。；！？]", " , "),
     (r"\b6000\s+pro\b", "pro 6000"),
+    (r"(?<=[a-z0-9]):(?=\d+(?:\.\d+)?[bm]\b)", " "),
     (r"(?<=[a-z])['’](?:s|m|d|ll|re|ve|t)\b", " "),
     (r"(?<![\w.])(\d+)\s*g(?:i?b)?\b", r"\1gb"),
     (r"\b(?:macbook|imac|mac)(?:\s+(?:pro|air|studio|mini))?\b", "mac"),
@@ -88,8 +89,9 @@ SERVING: Mapping[str, str] = {
     ),
 }  # fmt: skip
 """Tasks of servers by the words that name them, the likeliest first where there are several."""
+_NOT = "".join(f"(?<!{word})" for word in ("no ", "not ", "without ", "不用 ", "不用", "非"))
 TRAINING: Mapping[str, str] = {
-    "qlora": r"\bqlora\b", "lora": r"\blora\b",
+    "qlora": rf"{_NOT}\bqlora\b", "lora": rf"{_NOT}\blora\b",
     "full": r"\bfull(?:[\s-]*param(?:eter)?s?)?\b|\btrain\s+all\b|全量|全参数?",
 }  # fmt: skip
 """The same of training."""
@@ -97,7 +99,7 @@ TOOLS = frozenset({"ollama"})
 """Those of these words that are tools with files of their own."""
 ADAPTERS = rf"{NUMBER}\s*(?:lora\s*)?(?:adapters?|loras?)\b"
 """Adapters that a server loads."""
-TRAINS = r"\b(?:fine-?\s?tun\w*|finetun\w*|train(?:ing|ed)?|pre-?train\w*|sft)\b|训练|微调|预训练"
+TRAINS = r"\b(?:ft|fine-?\s?tun\w*|finetun\w*|train(?:ing|ed)?|pre-?train\w*|sft)\b|训练|微调|预训练"
 PRE_TRAINS = r"\bpre-?train\w*\b|\bfrom\s+scratch\b|预训练|从头训练"
 RUNS = r"\b(?:run(?:s|ning)?|chat(?:ting)?|local(?:ly)?|use)\b|跑|运行|本地"
 FOUR_BIT = r"\b(?:4[\s-]?bits?|int4|bnb)\b|4\s*比特|4\s*位(?:量化)?"
@@ -122,6 +124,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = {
     Training.adapter.type: {},
     EngineSettings.type: {"fsdp2": "fsdp", "fully sharded": "fsdp"},
     Training.implementation: {},
+    Training.precision: {"fp8": "fp8-mixed"},
 }  # fmt: skip
 """Settings whose options are words of their own, with further words for them."""
 PLAIN_WORDS = frozenset({
@@ -132,8 +135,8 @@ PLAIN_WORDS = frozenset({
 """Options that are ordinary words, or that name tasks or tools."""
 
 _FILLING = """
-    a about across air all am an and any are as at based batch big both box boxes by can card cards chat
-    concurrent config configs context could desktop dgx do does each enough fine fit fits fitting for from gaming
+    a about across air all also am an and any are as at based batch big blackwell both box boxes by can card cards chat
+    concurrent config configs context could desktop dgx do does each enough fine fit fits fitting for from ft gaming
     gb get give gpu gpus have help here hgx hi home how i if in inference inside instance into is it its just
     kernel kernels laptop largest length let like llm local locally long longest lot lots mac machine many max
     maximum maybe me memory mini model models much my need needed needs nvidia of on one only or our out over own
@@ -148,6 +151,6 @@ FILLING_STEMS = ("fine-tun", "finetun", "pre-train", "pretrain", "train", "tun",
 """Beginnings of further ones."""
 FILLING_CHINESE = (
     r"服务器|预训练|从头|训练|微调|部署|推理|节点|机器|显卡|显存|模型|运行|本地|服务|需要|多少|支持|用户|单机|多机|量化|上下文|长度|怎么|如何|方式|方法|资源|适合|配置|内存|请求|最长|支持"
-    r"|[用在上的和我想要能吗可以跑做把对给请问是有个张块卡台片位名共需里下中到与及一起来多少最大小为进行每各带使并够机]"
+    r"|[不用在上的和我想要能吗可以跑做把对给请问是有个张块卡台片位名共需里下中到与及一起来多少最大小为进行每各带使并够机]"
 )
 """The same in Chinese."""

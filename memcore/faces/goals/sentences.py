@@ -61,7 +61,7 @@ def asked(sentence: str) -> Question | None:
     unread = tuple(_phrases_of(reading.rest))
     if "model" not in reading.texts and unread:
         unread = reading.unknown_model()
-    said = len(reading.texts) + bool(task) + len(reading.options)
+    said = len(reading.texts) + (bool(task) or reading.verb) + len(reading.options)
     if said < _ENOUGH + ("model" not in reading.texts) and Hardware.accelerator not in reading.texts:
         return None
     return Question({**tool, **reading.texts}, task, reading.options, unread)
@@ -76,6 +76,8 @@ class _Reading:
             self.rest = re.sub(pattern, other, self.rest, flags=re.ASCII)
         self.texts: dict[str, str] = {}
         self.options: dict[str, str] = {}
+        self.verb = False
+        """Whether it says what is done with the model."""
         self.by = ""
         """The word that named the task: a tool's name, perhaps."""
 
@@ -110,7 +112,7 @@ class _Reading:
 
     def task(self) -> str:
         """Return the task, with what makes it one: its name, a format of weights, users, or a verb."""
-        trains = re.search(phrases.TRAINS, self.rest, re.ASCII) is not None
+        self.verb = trains = re.search(phrases.TRAINS, self.rest, re.ASCII) is not None
         served = "" if trains else self._served_by()
         if served or not trains:
             self.count(Inference.max_loras, *([phrases.ADAPTERS] if served else []))
@@ -190,9 +192,6 @@ class _Reading:
             pattern = "|".join(map(_loose, sorted(words, key=len, reverse=True)))
             if found := self.take(rf"(?<![\w-])(?:{pattern})(?![\w-])"):
                 self.texts[path] = next(words[each] for each in words if re.fullmatch(_loose(each), found[0]))
-        for kind in _options(Training.precision):
-            if self.take(rf"(?<![\w-]){_loose(kind)}(?![\w-])"):
-                self.texts.setdefault(Training.precision, kind)
 
     def words(self) -> list[str]:
         """Return the words that are left, without those that say nothing."""
@@ -225,7 +224,7 @@ _WEIGHTS = re.compile(r"(?<![\w-])(?:awq|gptq|fp8|int8|int4|mxfp4|nvfp4|bf16|fp1
 """Formats of weights that servers load."""
 
 
-_WORD = re.compile(r"[a-z0-9][a-z0-9_./+%-]*[a-z0-9+%]|[a-z0-9]|[\u4e00-\u9fff]+")
+_WORD = re.compile(r"[\u4e00-\u9fff]+|(?:(?![\u4e00-\u9fff])\w)(?:(?![\u4e00-\u9fff])[\w./+%-])*(?<![./-])")
 
 
 def _words_of(rest: str) -> list[str]:
