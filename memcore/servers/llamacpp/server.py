@@ -112,11 +112,13 @@ def options(read: Defaults, basics: Basics) -> Options:
     own = fork == OLLAMA and ollama_engine.runs(version, family)
     slots = own or (RELEASES[row].outputs_by_slots and (fork != OLLAMA or ollama_engine.serves(version)))
     slots = slots and fork not in (PYTHON, LIBRARY)
+    # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
+    context = basics.max_model_len * (1 if unified else sequences)
+    batch, micro_batch = _batches(read, basics, fork, name, context)
     flags = Flags(
-        # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
-        context=basics.max_model_len * (1 if unified else sequences),
-        batch=read.take(LlamaCppSettings.n_batch, 512 if fork == PYTHON else 2048),
-        micro_batch=read.take(LlamaCppSettings.n_ubatch, 512),
+        context=context,
+        batch=batch,
+        micro_batch=micro_batch,
         sequences=sequences,
         unified=unified or (build is not None and build < _STREAMS),
         flash=_flash(read, fork, version, family),
@@ -154,6 +156,21 @@ def options(read: Defaults, basics: Basics) -> Options:
         foreign=own,
         undated=not fork and version is None,
     )
+
+
+def _batches(read: Defaults, basics: Basics, fork: str, name: str, context: int) -> tuple[int, int]:
+    """Tokens of a batch, and of those computed at once: Ollama has one number for both."""
+    if fork != OLLAMA:
+        batch = read.take(LlamaCppSettings.n_batch, 512 if fork == PYTHON else 2048)
+        return batch, read.take(LlamaCppSettings.n_ubatch, 512)
+    sizes, gpus = basics.sizes, read.given(Hardware.num_gpus) or 1
+    row = sizes.get("k", sizes.get("a", 1)) * sizes["h"] // sizes.get("a", 1)
+    needed = sum(tensor.bytes for tensor in _file(basics.model, name, _overrides(name, fork), None))
+    needed += 4 * basics.model.num_layers * row * context
+    free = None if basics.capacity is None else basics.capacity * gpus
+    usual = ollama_engine.batch_of(read.given(EngineSettings.version), context, needed, free)
+    batch = read.take(LlamaCppSettings.n_batch, usual, "Ollama's, by context and free memory")
+    return batch, read.take(LlamaCppSettings.n_ubatch, batch)
 
 
 def _flash(read: Defaults, fork: str, version: object, family: str) -> bool | None:
