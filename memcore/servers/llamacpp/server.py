@@ -116,8 +116,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     slots = own or (RELEASES[row].outputs_by_slots and (fork != OLLAMA or ollama_engine.serves(version)))
     slots = slots and fork not in (PYTHON, LIBRARY)
     # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
-    context = basics.max_model_len * (1 if unified else sequences)
-    batch, micro_batch = _batches(read, basics, fork, name, context)
+    context, batch, micro_batch = _batches(read, basics, fork, name, 1 if unified else sequences)
     flags = Flags(
         context=context,
         batch=batch,
@@ -149,11 +148,10 @@ def options(read: Defaults, basics: Basics) -> Options:
     if head is not None:
         flags = replace(flags, checkpoints=flags.checkpoints + _proposed(basics))
         draft = _head(read, basics.model, head, name, flags)
-    overrides = _overrides(name, fork)
     return Options(
         flags=flags,
         file_type=name,
-        overrides=overrides,
+        overrides=_overrides(name, fork),
         expanded=expanded,
         draft=draft,
         foreign=own,
@@ -162,11 +160,12 @@ def options(read: Defaults, basics: Basics) -> Options:
     )
 
 
-def _batches(read: Defaults, basics: Basics, fork: str, name: str, context: int) -> tuple[int, int]:
-    """Tokens of a batch, and of those computed at once: Ollama has one number for both."""
+def _batches(read: Defaults, basics: Basics, fork: str, name: str, caches: int) -> tuple[int, int, int]:
+    """Tokens of a context, of a batch, and of those computed at once: Ollama has one number for the last two."""
+    context = basics.max_model_len * caches
     if fork != OLLAMA:
         batch = read.take(LlamaCppSettings.n_batch, 512 if fork == PYTHON else 2048)
-        return batch, read.take(LlamaCppSettings.n_ubatch, 512)
+        return context, batch, read.take(LlamaCppSettings.n_ubatch, 512)
     sizes, gpus = basics.sizes, read.given(Hardware.num_gpus) or 1
     row = sizes.get("k", sizes.get("a", 1)) * sizes["h"] // sizes.get("a", 1)
     needed = sum(tensor.bytes for tensor in _file(basics.model, name, _overrides(name, fork), None))
@@ -174,7 +173,7 @@ def _batches(read: Defaults, basics: Basics, fork: str, name: str, context: int)
     free = None if basics.capacity is None else basics.capacity * gpus
     usual = ollama_engine.batch_of(read.given(EngineSettings.version), context, needed, free)
     batch = read.take(LlamaCppSettings.n_batch, usual, "Ollama's, by context and free memory")
-    return batch, read.take(LlamaCppSettings.n_ubatch, batch)
+    return context, batch, read.take(LlamaCppSettings.n_ubatch, batch)
 
 
 def _flash(read: Defaults, fork: str, version: object, family: str) -> bool | None:
