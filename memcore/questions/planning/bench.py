@@ -42,6 +42,8 @@ class Bench:
     headroom: float = HEADROOM
     count: int = 0
     known: dict[str, Found | MemcoreError] = field(default_factory=dict)
+    tight: dict[int, bool] = field(default_factory=dict)
+    """Of estimates, by their identities, whether tensors leave less than the headroom."""
     rates: Mapping[str, float] = field(default_factory=dict)
     """Inputs of the cost model that are known better, by name."""
 
@@ -102,7 +104,10 @@ class Bench:
 
     def roomy(self, found: Estimate) -> bool:
         """Whether tensors alone leave the headroom; what does not is not safe."""
-        return self.need(found) <= (1 - self.headroom) * (found.capacity or 0)
+        if id(found) not in self.tight:
+            room = (1 - self.headroom) * (found.capacity or 0)
+            self.tight[id(found)] = any(rank.least > room or rank.exceeds(room) for rank in found.ranks)
+        return not self.tight[id(found)]
 
     def holds(self, found: Found) -> bool:
         """Whether a job fits as expected."""
