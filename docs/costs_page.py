@@ -49,6 +49,11 @@ INPUTS: Mapping[str, tuple[str, str]] = {
     ),
     "host": ("link to the host, in one direction", "assumed: PCIe 4.0 × 16 as measured by many"),
     "host_memory": ("bandwidth of the host's memory, one GPU's share", "assumed: eight channels of DDR5 for four GPUs"),
+    "host_room": (
+        "memory of a node's host, which ranks plans that offload",
+        "up to 4 TB in a DGX B200; 128 GB in a desktop (AMD, Ryzen 9 7950X); assumed: 512 GB in a workstation, 64 GB in "
+        "a laptop",
+    ),
 }
 """What each input is, and where its value comes from."""
 

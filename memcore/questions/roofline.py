@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from memcore.config.devices import share_of
@@ -65,6 +66,8 @@ class Roofline:
     """Bandwidth to the host, bytes per second in one direction (assumed: PCIe 4.0 × 16)."""
     host_memory: float = 40e9
     """Bandwidth of host memory per GPU, bytes per second (assumed: eight DDR5 channels for four GPUs)."""
+    host_room: float = 4e12
+    """Memory of a node's host, bytes: the most that one is sold with (NVIDIA, DGX B200 datasheet: up to 4 TB)."""
 
     def adjusted(self, **given: float) -> Roofline:
         """Return a copy with other rates.
@@ -119,4 +122,11 @@ def roofline_of(accelerator: str | None, gpus_per_node: int | None = None, memor
         link=link,
         network=NETWORKS.get(row.capability, 50) * GIGA,
         domain=max(domain, 1),
+        host_room=_HOST_ROOMS.get(row.place, Roofline().host_room),
     )
+
+
+_HOST_ROOMS: Mapping[str, float] = {"workstation": 512e9, "home": 128e9, "laptop": 64e9, "computer": 0}
+"""Bytes of a host's memory by where its GPU is found: a Ryzen 9 7950X takes 128 GB (AMD, product specifications), eight
+channels of a Threadripper PRO take 512 with modules of 64 GB, and two slots of a laptop 64 (assumed: modules that are
+commonly sold). A computer's memory is its GPU's: nothing is beside it."""
