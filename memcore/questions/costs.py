@@ -252,7 +252,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
 
 
 def _ending(work: Work, roofline: Roofline, each: float) -> float:
-    """Seconds of head and loss, which the last rank alone has: of a loss `_elementwise` counts 16 bytes for each word."""
+    """Seconds of head and loss, which the last rank has; `_elementwise` counts 16 bytes of a loss for each word."""
     products = (2 if work.frozen else 3) * work.head / (roofline.flops * roofline.flops_efficiency)
     return each * (products + 3 * 8 * work.head / work.hidden / _kernels(roofline))
 
