@@ -105,7 +105,7 @@ class Candidate:
         pace = int(log(self.seconds / fastest) / log(USUAL_SPREAD[1])) if self.safe else 0
         pace = self.asked.gpus if further else pace
         tier = _ORDER.index("quantized" if self.strains and self.tier in ("states", "method") else self.tier)
-        doubtful, late = self.spills or (not self.safe and not self.bold), self.strains or self.bold
+        doubtful, late = self.spills + (not self.safe and not self.bold), self.strains or self.bold
         return further, doubtful, tier, late, pace, self.method, order, self.division.dimensions
 
 
