@@ -318,6 +318,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),
+    "applies to GRPO in {frameworks}, so leave it out here": "仅适用于 {frameworks} 的 GRPO，此处请去掉",
+    "{key}: the softmax and the gradient of the entropies are not counted": "{key}：熵的 softmax 与梯度未计入",
     "the critic is not on the actor's GPUs during its update": "更新 actor 时 critic 不在其 GPU 上",
     "the reward model stays on the GPU, and is counted as large as the model": (
         "奖励模型留在 GPU 上，按与模型同样大小计算"
