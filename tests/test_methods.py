@@ -158,8 +158,7 @@ def test_entropies_that_are_learned_from():
     """OpenRLHF 0.11, models/actor.py: the kernel of the entropies makes gradients of all logits in fp32 once more."""
     method, engine = {"name": "grpo", "completion_length": 512}, {"type": "deepspeed", "framework": "openrlhf"}
     plain, learned = (
-        answer({**method, **more}, engine=engine, precision="bf16-mixed").ranks[0]
-        for more in ({}, {"entropy": True})
+        answer({**method, **more}, engine=engine, precision="bf16-mixed").ranks[0] for more in ({}, {"entropy": True})
     )
     assert learned.peak_of("loss") - plain.peak_of("loss") == pytest.approx(logits(4, 512, size=4), rel=0.01)
     with pytest.raises(ConfigError, match="applies to GRPO in verl, openrlhf"):

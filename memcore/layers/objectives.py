@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 
 from memcore.layers.losses import cross_entropy, log_softmax
 from memcore.symbols import Axis, Quotient, Shape, Shifted
@@ -53,15 +54,12 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs, head: Head) -> tu
     kept: list[Tensor] = [logits] if mismatched is None else [mismatched, logits]
     with step.tape.at("loss"):
         tempered = _tempered(logits, objective)
-        scores = _scored(tempered, objective)
-        entropies = [_entropies(tempered)] if objective.entropy else []
+        scores = [_scored(tempered, objective), *([_entropies(tempered)] if objective.entropy else [])]
     if objective.reference:
         kept += _referred(step, batch, outputs, objective)
     step.tape.enter("loss", "objective")
     with step.tape.at("loss"):
-        loss = summed(scores)
-        for each in entropies:
-            loss = add(loss, summed(each))
+        loss = reduce(add, map(summed, scores))
         if objective.supervised:
             loss = add(loss, _supervised(logits, batch))
         if objective.measures:

@@ -74,9 +74,9 @@ _TEMPERED: Mapping[str, Sequence[tuple[Release, str]]] = {
 }
 """How frameworks divide logits by a temperature, each from a release on.
 
-Sources: open_instruct/grpo_utils.py; verl 0.8, workers/actor/dp_actor.py (`_forward_micro_batch`); trl, trainer/grpo_trainer.py (`_get_per_token_logps_and_entropies`), which axolotl
-runs (0.16 to 0.29, since axolotl 0.17 1.5: requirements.txt and pyproject.toml); ms-swift,
-rlhf_trainers/grpo_trainer.py (`_get_logps_via_local_forward`).
+Sources: open_instruct/grpo_utils.py; verl 0.8, workers/actor/dp_actor.py (`_forward_micro_batch`); trl,
+trainer/grpo_trainer.py (`_get_per_token_logps_and_entropies`), which axolotl runs (0.16 to 0.29, since axolotl 0.17
+1.5: requirements.txt and pyproject.toml); ms-swift, rlhf_trainers/grpo_trainer.py (`_get_logps_via_local_forward`).
 """
 _UPCASTING = ("llama-factory", "openrlhf")
 """Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
