@@ -10,10 +10,11 @@ from typing import Any
 
 from memcore import registry
 from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.containers import RELEASE
+from memcore.formats.containers import CARD, RELEASE
 from memcore.formats.normalized import GPUS
 from memcore.formats.objects import STARTED, options
 from memcore.formats.python import code_of, docstring_of
@@ -198,10 +199,11 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         flat[path] = value
         read[name] = path
     notes += tuple(unread(tool, found, flat, gpus)) + tuple(_without_adapter(read, flat))
-    release = keys.get(f"{ENVIRONMENT}{RELEASE}")
-    if release is not None and tool.engines[0] in registry.SERVERS and EngineSettings.version not in flat:
-        flat[EngineSettings.version] = str(release)
-        read[f"{ENVIRONMENT}{RELEASE}"] = EngineSettings.version
+    for variable, path in (*_OF_NODES, *(_OF_IMAGES if tool.engines[0] in registry.SERVERS else ())):
+        value = keys.get(f"{ENVIRONMENT}{variable}")
+        if value is not None and path not in flat:
+            flat[path] = str(value)
+            read[f"{ENVIRONMENT}{variable}"] = path
     memory = allocator(keys, str(flat.get(EngineSettings.type, tool.engines[0])))
     flat |= memory.settings
     assumed = {path: value for path, value in tool.defaults.items() if path not in flat and path in SETTINGS}
@@ -221,6 +223,10 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         (*silent, *sorted_out.of_no_account), (*sorted_out.left_out, *memory.left_out), sorted_out.unknown
     )
     return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes, keys)
+
+
+_OF_NODES, _OF_IMAGES = ((CARD, Hardware.accelerator),), ((RELEASE, EngineSettings.version),)
+"""Variables that stand for a container's node and image, and the settings that they are."""
 
 
 def _switched(tool: Tool, found: Mapping[str, Any]) -> Mapping[str, Any]:
