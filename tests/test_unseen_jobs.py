@@ -687,3 +687,62 @@ def test_mappings_that_become_longer(more, batch):
             read(("train.py", script))
     else:
         assert read(("train.py", script))[0]["training.micro_batch_size"] == batch
+
+
+FACTORY_FILE = (
+    "model_name_or_path: Qwen/Qwen2.5-7B\nstage: sft\nfinetuning_type: full\ncutoff_len: 2048\n"
+    "per_device_train_batch_size: 1\nbf16: true\n"
+)
+AXOLOTL_FILE = "base_model: Qwen/Qwen2.5-7B\nsequence_len: 2048\nmicro_batch_size: 1\nflash_attention: true\n"
+FOUNDRY_FILE = (
+    "max_seq_len: 2048\ndevice_train_microbatch_size: 4\nprecision: amp_bf16\nmodel:\n  name: hf_causal_lm\n"
+    "  pretrained_model_name_or_path: meta-llama/Llama-2-7b-hf\nfsdp_config:\n  sharding_strategy: FULL_SHARD\n"
+)
+VLLM_FILE = "model: Qwen/Qwen2.5-7B\nmax-model-len: 2048\ngpu-memory-utilization: 0.5\n"
+LENGTH, EACH = "training.sequence_length", "training.micro_batch_size"
+OVERRIDDEN = [
+    ("llamafactory-cli train x.yaml cutoff_len=512 \\\n  per_device_train_batch_size=4", FACTORY_FILE, {LENGTH: 512, EACH: 4}),
+    ("torchrun --nproc_per_node 8 src/train.py x.yaml cutoff_len=512", FACTORY_FILE, {LENGTH: 512, "hardware.num_gpus": 8}),
+    ("axolotl train x.yaml --sequence-len 512 --no-flash-attention", AXOLOTL_FILE, {LENGTH: 512, "training.attention": None}),
+    ("accelerate launch --num_processes 4 -m axolotl.cli.train x.yaml --micro_batch_size=3", AXOLOTL_FILE, {EACH: 3}),
+    ("composer -n 8 train/train.py x.yaml max_seq_len=512 device_train_microbatch_size=2", FOUNDRY_FILE, {LENGTH: 512, EACH: 2}),
+    ("vllm serve --config x.yaml --max-model-len 512", VLLM_FILE,
+     {"inference.max_model_len": 512, "engine.gpu_memory_utilization": 0.5, "model": "Qwen/Qwen2.5-7B"}),
+    ("vllm serve Qwen/Qwen3-8B --config x.yaml", VLLM_FILE, {"inference.max_model_len": 2048, "model": "Qwen/Qwen3-8B"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "text", "wanted"), OVERRIDDEN, ids=range(len(OVERRIDDEN)))
+def test_words_behind_a_file_hold(command, text, wanted):
+    """Each program takes them in its own way: LLaMA-Factory and composer as words, axolotl and vLLM as flags."""
+    found, _ = read(("run.sh", f"{command}\n"), ("x.yaml", text))
+    assert {path: found.get(path) for path in wanted} == wanted
+
+
+STARTED = {
+    "read -r -d '' C <<EOF\nopenrlhf.cli.train_sft --pretrain Qwen/Qwen3-8B \\\n  --micro_train_batch_size 2\nEOF\n"
+    "deepspeed --num_gpus 4 --module $C\n": {EACH: 2, "hardware.num_gpus": 4},
+    "srun -p x --nodes=2 --ntasks=16 --ntasks-per-node=8 python -u t.py --model_name_or_path OpenGVLab/InternVL3-8B \\\n"
+    " --conv_style a --force_image_size 448 --per_device_train_batch_size 1 --use_packed_ds True": {
+        "hardware.num_gpus": 16, "training.attention": "flash", "training.packed_sequences": True, LENGTH: 8192,
+    },
+}  # fmt: skip
+"""JYudelson1/OpenRLHF-reward-hacking, train_sft_llama.sh; OpenGVLab/InternVL, internvl_chat/shell/internvl2.5."""
+
+
+@pytest.mark.parametrize("text", STARTED, ids=("document", "srun"))
+def test_what_starts_a_script_says_its_processes(text):
+    found, _ = read(("run.sh", text))
+    assert {path: found.get(path) for path in STARTED[text]} == STARTED[text]
+
+
+def test_a_script_that_another_reads_by_a_variable():
+    """JYudelson1/OpenRLHF-reward-hacking, train_llama_slurm.sh; simplescaling/s1, sft_slurm.sh with its JSON."""
+    outer = 'readonly S="inner.sh"\nsource ./${S} slurm\nvllm serve Qwen/Qwen3-8B --max-model-len $N\n'
+    assert read(("run.sh", outer), ("inner.sh", "N=512\n"))[0]["inference.max_model_len"] == 512
+    script = (
+        'torchrun --nproc_per_node 8 t.py --model_name Qwen/Qwen3-8B --fsdp "full_shard auto_wrap" --block_size=512'
+        ' --fsdp_config="train/f.json" --per_device_train_batch_size 1 --bf16 True\n'
+    )
+    found, _ = read(("run.sh", script), ("f.json", '{"activation_checkpointing": true}'))
+    assert (found["engine.type"], found["training.activation_checkpointing.policy"]) == ("fsdp", "full")

@@ -116,7 +116,7 @@ RELEASE, CARD = "SERVER_RELEASE", "NODE_ACCELERATOR"
 """The variables that say which release of a server a container's image has, and which GPU its node."""
 _RELEASES = re.compile(
     r"(?:^|/)(?:(?:vllm-openai|sglang)(?:-rocm)?|text-generation-inference|lmdeploy|tensorrt-llm/release|llama\.cpp)"
-    r":[\w.-]*?(?:(?<![\w.])v?(\d{1,3}(?:\.\d{1,4}){1,3})(?:\.post\d)?(?![\d.])|\bb(\d{3,6})\b)"
+    r":[\w.-]*?(?:(?<![\w.])v?(\d{1,3}(?:\.\d{1,4}){1,3})(?:\.post\d)?(?!\.?\d)|\bb(\d{3,6})\b)"
 )
 
 
@@ -208,7 +208,7 @@ def _described(content: Mapping[Any, Any]) -> str | None:
         return _of_inference_service(content, model)
     url, operated = content.get("url"), _OPERATED.get(str(content.get("engine", "")).lower())
     if isinstance(url, str) and operated is not None:
-        if "tpu" in str(content.get("resourceProfile", "")):
+        if _NO_GPU.match(str(content.get("resourceProfile", ""))):
             raise UnsupportedError("resourceProfile", "found {!r:.80}; supported: GPUs", content["resourceProfile"])
         return _joined([*operated, url.partition("://")[2].partition("?")[0], *more], 2)
     stored = content.get("storageUri")
@@ -243,6 +243,8 @@ def _of_inference_service(content: Mapping[Any, Any], model: Mapping[Any, Any]) 
     return f"{_joined(found, 2)} {more or ''}".strip()
 
 
+_NO_GPU = re.compile(r"cpu\b|.*tpu")
+"""kubeai's profiles of nodes without GPUs (charts/kubeai/values.yaml)."""
 _OPERATED: Mapping[str, tuple[str, ...]] = {"vllm": ("vllm", "serve", "--model"), "ollama": ("ollama", "run")}
 """What kubeai starts for each of its engines, in front of the model."""
 _FIELDS: Mapping[str, str] = {

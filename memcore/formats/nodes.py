@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,6 +29,8 @@ _INSTANCES: Mapping[str, str] = {
     "a3-megagpu": "h100-sxm-80gb", "a3-ultragpu": "h200-sxm-141gb", "a4-highgpu": "b200", "g2-standard": "l4",
 }  # fmt: skip
 """Families of AWS EC2's and Google Compute Engine's machines with one kind of GPU each."""
+_PROFILE = re.compile(r"(?:nvidia|amd)-gpu-([a-z0-9-]+):\d")
+"""kubeai's profiles of nodes (charts/kubeai/values.yaml): `nvidia-gpu-l4:1`."""
 _DEEPEST = 12
 
 
@@ -46,6 +49,9 @@ def card_of(content: Mapping[Any, Any]) -> str:
 def _asked(content: Mapping[Any, Any]) -> Iterator[tuple[str, object]]:
     """Yield labels with their values, and names of resources."""
     selector, resources = content.get("nodeSelector"), content.get("resources")
+    profile = _PROFILE.match(str(content.get("resourceProfile")))
+    if profile is not None:
+        yield _LABELS[0], profile[1]
     if isinstance(selector, Mapping):
         yield from selector.items()
     for name in ("affinity", "nodeSelectorTerms"):

@@ -309,7 +309,8 @@ def _with_dashes(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[st
         return syntax, found
     flags = {f"--{name.replace('_', '-')}": value for name, value in found.items()}
     for tool in TOOLS.values():
-        if tool.takes_file and all(is_flag(tool.vocabulary, each) for each in flags):
+        known = sum(is_flag(tool.vocabulary, each) for each in flags)
+        if tool.takes_file and known >= _FLAGS_AT_LEAST and _OTHERS * (len(flags) - known) <= known:
             return "argv", {"": tool.program, **flags}
     return syntax, found
 
@@ -322,7 +323,8 @@ def _launched(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[str, 
     return (syntax, found) if named is None else ("yaml", named)
 
 
-_FLAGS_AT_LEAST = 2
+_FLAGS_AT_LEAST, _OTHERS = 2, 8
+"""Flags by which such a file is known, and how many there have to be for each key that is none."""
 _NESTED = {"json", "yaml", "toml", "overrides"}
 """Syntaxes in which the same keys may stand."""
 

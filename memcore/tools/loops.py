@@ -30,8 +30,7 @@ from memcore.tools.methods import (
 from memcore.tools.own_keys import (
     of_axolotl_ranks,
     of_bitsandbytes,
-    of_firefly,
-    of_llava,
+    of_scripts,
     of_two_lengths,
     with_galore,
     with_width,
@@ -579,7 +578,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     TRL's SFT has checkpoints, bf16 and 1,024 tokens where nothing is said (trl 1.16, trainer/base_config.py,
     trainer/sft_config.py), and so have its other methods.
     """
-    found = of_llava(of_firefly({"lora_rank" if name == _RANK else name: value for name, value in found.items()}))
+    found = of_scripts({"lora_rank" if name == _RANK else name: value for name, value in found.items()})
     method, learnt = of_trl_method(found)
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
