@@ -179,8 +179,10 @@ def _sourced(sources: Sequence[Source]) -> list[Source]:
             name = found[1] or _assigned(found[2], each.text)
             if name in texts and name != _file(each.name):
                 taken.add(name)
-                called = f"set --{found[3]}\n" if found[3] else ""
-                text += each.text[end : found.start()] + called + texts[name]
+                inner = texts[name]
+                for number, word in enumerate(found[3].split(), 1):
+                    inner = re.sub(rf"\$(?:{number}\b|\{{{number}\}})", word, inner)
+                text += each.text[end : found.start()] + inner
                 end = found.end()
         whole.append(each._replace(text=text + each.text[end:]) if end else each)
     return [each for each in whole if _file(each.name) not in taken]

@@ -319,6 +319,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),
     "losses of several kinds at once are not supported yet": "暂不支持同时使用多种损失",
+    "the closest is --method dpo": "最接近的是 --method dpo",
     "applies to GRPO in {frameworks}, so leave it out here": "仅适用于 {frameworks} 的 GRPO，此处请去掉",
     "{key}: the softmax and the gradient of the entropies are not counted": "{key}：熵的 softmax 与梯度未计入",
     "the critic is not on the actor's GPUs during its update": "更新 actor 时 critic 不在其 GPU 上",

@@ -276,6 +276,7 @@ OPENRLHF = Tool(
              "--vllm*", "--algo*", "--critic*", "--ref*", "--train.*", "--actor*", "--save_*", "--load_*",
              "--use_wandb", "--ds.enable_sleep", "-m", "--module", "--max_epochs", "--num_episodes", "--model.*",
              "--lora_alpha", "--ds.lora.alpha", "--ds.value_head_prefix", "--include", "--num_gpus", "--num_nodes",
+             "--nproc_per_node", "--nnodes", "--node_rank",
              "--hostfile", "--master_port", "--master_addr", "--address", "--runtime-env-json"),
     program="deepspeed --module openrlhf.cli.train_sft",
     needs={EngineSettings.framework: "openrlhf"},
