@@ -746,3 +746,13 @@ def test_a_script_that_another_reads_by_a_variable():
     )
     found, _ = read(("run.sh", script), ("f.json", '{"activation_checkpointing": true}'))
     assert (found["engine.type"], found["training.activation_checkpointing.policy"]) == ("fsdp", "full")
+
+
+def test_spelling_is_of_no_account():
+    """Lines that end as on Windows, and dashes in flags of scripts that `HfArgumentParser` reads."""
+    flags = "--model_name_or_path gpt2 --per_device_train_batch_size 3 \\\n  --max_length 64 --bf16 True\n"
+    plain, _ = read(("run.sh", f"accelerate launch --num_processes 2 sft.py {flags}"))
+    dashed = f"accelerate launch --num_processes 2 sft.py {flags.replace('_', '-')}"
+    assert read(("run.sh", dashed))[0] == read(("run.sh", dashed.replace("\n", "\r\n")))[0] == plain
+    manifest = "apiVersion: v1\nkind: Service\n---\nspec:\n  containers:\n  - command: [vllm, serve, gpt2, --max-model-len, 64]\n"
+    assert read(("k.yaml", manifest.replace("\n", "\r\n")))[0]["inference.max_model_len"] == 64

@@ -16,7 +16,7 @@ from memcore.formats.normalized import GPUS, PER_NODE, interpolated
 from memcore.formats.python import of_shell
 from memcore.formats.shell import END, ENVIRONMENT, FILE, OUTSIDE, words
 from memcore.formats.slurm import started_by
-from memcore.formats.values import number
+from memcore.formats.values import number, underscored
 from memcore.formats.yaml import read_yaml
 from memcore.limits import NESTING, whole
 from memcore.messages import Message
@@ -276,7 +276,7 @@ def _of_trainer(found: Mapping[str, Any]) -> bool:
     """Whether a command runs a loop around the Hugging Face Trainer, whose arguments are the keys of its files."""
     if str(found.get("--module", found.get("-m", ""))).startswith("openrlhf."):
         return False
-    return bool(_TRAINERS & set(found)) or _SWIFT.search(str(found.get("", ""))) is not None
+    return bool(_TRAINERS & {*map(underscored, found)}) or _SWIFT.search(str(found.get("", ""))) is not None
 
 
 def parsed(text: str, name: str, notes: list[str] | None = None) -> dict[str, Any]:
@@ -298,12 +298,12 @@ def as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a script of the Hugging Face Trainer, which are the keys of its files, and the launcher's GPUs."""
     counts = started(found)
     kept = [name for name in found if name[:1] == "*" or name[:1].isalpha() or name.startswith("--")]
-    named = {name.removeprefix("--"): found[name] for name in kept if name not in _PROCESSES}
+    spelled = str if _overridden(found) else underscored
+    named = {spelled(name).removeprefix("--"): found[name] for name in kept if name not in _PROCESSES}
     if _overridden(found):  # whatever else stands there is the launcher's
         named = {name: value for name, value in named.items() if f"--{name}" not in found or name in _OF_CONFIG}
     keys = {name: _SAID.get(value, value) if isinstance(value, str) else value for name, value in named.items()}
-    keys = _opened(keys)
-    keys[""] = found.get("", "")
+    keys = {**_opened(keys), "": found.get("", "")}
     return {**keys, **counts}
 
 

@@ -251,6 +251,7 @@ def _with_options(sources: Sequence[Source]) -> list[Source]:
 
 def whole_files(sources: Sequence[Source]) -> list[Source]:
     """The texts with those that are one file together, as Hydra composes them, in one."""
+    sources = [each._replace(text=each.text.replace("\r\n", "\n")) for each in sources]
     sources = _with_written(_with_options(_with_sharding(_sourced(sources))))
     groups = composed([(each.name, each.text.removeprefix(MARK)) for each in sources])
     first = {each.members[-1]: each for each in groups}
