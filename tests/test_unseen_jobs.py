@@ -719,7 +719,19 @@ def test_words_behind_a_file_hold(command, text, wanted):
     assert {path: found.get(path) for path in wanted} == wanted
 
 
+SLIME = """\
+source "${SCRIPT_DIR}/models/qwen3-4B.sh"
+CKPT=(--hf-checkpoint /root/Qwen3-4B --ref-load /root/ref)
+PERF=(--tensor-model-parallel-size 2 --sequence-parallel --use-dynamic-batch-size --max-tokens-per-gpu 9216)
+ray job submit -- python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate ${MODEL_ARGS[@]} \\
+  ${CKPT[@]} ${PERF[@]} --global-batch-size 256 --n-samples-per-prompt 8 --rollout-max-response-len 8192
+"""
+"""THUDM/slime, scripts/run-qwen3-4B.sh."""
 STARTED = {
+    SLIME: {
+        "model": "Qwen/Qwen3-4B", "engine.type": "megatron", "engine.distributed_optimizer": True, LENGTH: 9216,
+        "training.gradient_accumulation_steps": 64, "training.precision": "bf16-mixed", "hardware.num_gpus": 8,
+    },
     "read -r -d '' C <<EOF\nopenrlhf.cli.train_sft --pretrain Qwen/Qwen3-8B \\\n  --micro_train_batch_size 2\nEOF\n"
     "deepspeed --num_gpus 4 --module $C\n": {EACH: 2, "hardware.num_gpus": 4},
     "srun -p x --nodes=2 --ntasks=16 --ntasks-per-node=8 python -u t.py --model_name_or_path OpenGVLab/InternVL3-8B \\\n"
@@ -730,7 +742,7 @@ STARTED = {
 """JYudelson1/OpenRLHF-reward-hacking, train_sft_llama.sh; OpenGVLab/InternVL, internvl_chat/shell/internvl2.5."""
 
 
-@pytest.mark.parametrize("text", STARTED, ids=("document", "srun"))
+@pytest.mark.parametrize("text", STARTED, ids=("slime", "document", "srun"))
 def test_what_starts_a_script_says_its_processes(text):
     found, _ = read(("run.sh", text))
     assert {path: found.get(path) for path in STARTED[text]} == STARTED[text]

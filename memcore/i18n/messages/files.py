@@ -321,6 +321,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "losses of several kinds at once are not supported yet": "暂不支持同时使用多种损失",
     "the closest is --method dpo": "最接近的是 --method dpo",
     "applies to GRPO in {frameworks}, so leave it out here": "仅适用于 {frameworks} 的 GRPO，此处请去掉",
+    "slime: only the actor's update is estimated": "slime：只估算 actor 的更新",
+    "sequences are packed up to {key} tokens per GPU: counted as one sequence": (
+        "每个 GPU 上的序列打包到至多 {key} 个 token：按一个序列计算"
+    ),
+    "{key} is not given: prompts are not counted": "未给出 {key}：未计入提示词",
     "{key}: the softmax and the gradient of the entropies are not counted": "{key}：熵的 softmax 与梯度未计入",
     "the critic is not on the actor's GPUs during its update": "更新 actor 时 critic 不在其 GPU 上",
     "the reward model stays on the GPU, and is counted as large as the model": (
