@@ -40,7 +40,7 @@ _IN_A_FILE = re.compile(
     r"\baxolotl\b|\btorchtitan\b|run_train\.sh|\btune run\b|\bautomodel\b|\brun_train\.py\b|\blitgpt\b|composer\b"
 )
 """Programs that have all of their settings in a file."""
-_SERVES = re.compile(r"\bvllm serve\b|vllm\.entrypoints|sglang\.launch_server|\bsglang serve\b")
+_SERVES = re.compile(r"\bvllm\sserve\b|vllm\.entrypoints|sglang\.launch_server|\bsglang\sserve\b")
 """Servers whose flags go before those of their file (vllm, utils/argparse_utils.py, `_pull_args_from_config`; sglang,
 srt/server_args_config_parser.py, `merge_config_with_args`)."""
 _SCRIPT, _ITS_FILE = re.compile(r"\.py\b"), re.compile(r"--config[ =]|\s[\w./$-]+\.ya?ml")
