@@ -43,7 +43,7 @@ from memcore.tools.methods import (
     TRL_KEYS,
     written,
 )
-from memcore.tools.own_keys import PICTURE_KEYS, WIDTH
+from memcore.tools.own_keys import PICTURE_KEYS, ROUNDED, WIDTH
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
 from memcore.tools.sharding import accelerated
 from memcore.tools.switches import SWITCHES
@@ -432,6 +432,7 @@ AXOLOTL = Tool(
     normalized=of_axolotl,
     written=written("axolotl"),
     meanings=(
+        Meaning(sets={Training.fake_quantization: "int8-int4"}, keys=ROUNDED),
         *(
             Meaning(
                 sets={Training.adapter.type: "lora", Training.quantization: name},

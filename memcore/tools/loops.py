@@ -28,6 +28,7 @@ from memcore.tools.methods import (
     of_trl_method,
 )
 from memcore.tools.own_keys import (
+    check_rounding,
     of_axolotl_ranks,
     of_bitsandbytes,
     of_scripts,
@@ -131,6 +132,7 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     _attention(normalized, "attn_implementation")
     _axolotl_plugins(normalized)
     with_width(normalized, "optimizer")
+    check_rounding(normalized)
     if normalized.get("unfrozen_parameters"):
         normalized[TRAINABLE] = _parts(normalized.pop("unfrozen_parameters"))
     elif found.get("adapter") is None:

@@ -38,6 +38,24 @@ def of_axolotl_ranks(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple
     return {**found, GPUS: math.prod(sizes)}, notes
 
 
+ROUNDED: Mapping[str, str] = {"qat.activation_dtype": "int8", "qat.weight_dtype": "int4"}
+"""axolotl's keys for the dtypes to which inputs and weights are rounded in each forward pass."""
+
+
+def check_rounding(found: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError for quantization-aware training with other dtypes than those.
+
+    Source: axolotl 0.18, utils/schemas/quantization.py (`QATConfig`: weights in int8 where nothing is said),
+    utils/quantization.py (`prepare_model_for_qat`: torchao's `FakeQuantizedLinear`).
+    """
+    if not any(name.startswith("qat.") for name in found):
+        return
+    said = [str(found.get(name, "int8" if name == "qat.weight_dtype" else None)) for name in ROUNDED]
+    if said != [*ROUNDED.values()]:
+        message = "supported: activation_dtype int8 with weight_dtype int4; leave qat out to estimate without rounding"
+        raise UnsupportedError.of_value("qat", " / ".join(said), message)
+
+
 def with_galore(normalized: dict[str, Any]) -> None:
     """GaLore's optimizer on all linear layers, in the backward pass where it works layer by layer.
 

@@ -318,6 +318,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),
+    "supported: activation_dtype int8 with weight_dtype int4": "支持：activation_dtype int8 与 weight_dtype int4",
+    "leave qat out to estimate without rounding": "去掉 qat 以不计取整",
+    "only a decoder with adapters ('lora') is supported": "仅支持带适配器（'lora'）的解码器",
+    "describe the job with flags otherwise": "其余情况请用命令行选项描述任务",
+    "{keys}: adapters outside the decoder are not counted": "{keys}：解码器之外的适配器未计入",
     "losses of several kinds at once are not supported yet": "暂不支持同时使用多种损失",
     "the closest is --method dpo": "最接近的是 --method dpo",
     "applies to GRPO in {frameworks}, so leave it out here": "仅适用于 {frameworks} 的 GRPO，此处请去掉",
@@ -391,7 +396,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "未设置 tokenizer.max_seq_len，序列长度因此取决于数据"
     ),
     "set the length with --seq": "请用 --seq 给出长度",
-    "training only part of a model is not supported yet for torchtune": "torchtune 暂不支持只训练模型的一部分",
     "known builders: {names}": "已知的构建函数：{names}",
     "torchao's NF4 with 8-bit scales is counted as bitsandbytes' NF4 with double quantization": (
         "torchao 的 NF4（缩放因子为 8 位）按 bitsandbytes 的双重量化处理"

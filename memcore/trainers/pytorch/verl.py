@@ -323,6 +323,7 @@ VERL = Tool(
              f"{_ACTOR}megatron*"),
     vocabulary=("verl",),
     ignored=("data.*", "trainer.*", "reward_model.*", "custom_reward_function.*", "algorithm.*", "critic.*", "ray_*",
+             "actor_rollout_ref.agent.*",  # verl-tool, verl_tool/trainer/config
              "global_profiler*", "reward_manager*", f"{_ROLLOUT}*", "actor_rollout_ref.ref.*", f"{_ACTOR}optim.*",
              f"{_FSDP}param_offload", f"{_FSDP}optimizer_offload", f"{_FSDP}mixed_precision*",
              "config-path", "config-name", "hydra*", "transfer_queue*", "reward.*", "defaults"),
