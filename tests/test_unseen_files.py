@@ -476,7 +476,10 @@ def test_sub_groups_are_of_stage_3_alone():
     ("text", "words"),
     [
         ("CUDA_VISIBLE_DEVICES=0,1 swift sft --model Qwen/Qwen2.5-7B --tuner_type lora", "set NPROC_PER_NODE to 2"),
-        ("base_model: gpt2\nsequence_len: 8\nqat:\n  weight_dtype: int4\n", "not supported yet"),
+        (
+            "base_model: gpt2\nsequence_len: 8\nqat:\n  weight_dtype: int4\n",
+            "activation_dtype int8 with weight_dtype int4",
+        ),
         ("base_model: gpt2\nsequence_len: 8\nlisa_n_layers: 2\n", "not supported yet"),
         (EARLIER + "  backend: {te_fp8: {recipe: block}}\n", "not supported yet"),
     ],

@@ -760,6 +760,23 @@ def test_a_script_that_another_reads_by_a_variable():
     assert (found["engine.type"], found["training.activation_checkpointing.policy"]) == ("fsdp", "full")
 
 
+def test_what_is_rounded_and_what_is_frozen():
+    """axolotl, examples/llama-3/3b-qat-fsdp2.yaml; torchtune, recipes/configs/llama3_2_vision/11B_lora.yaml."""
+    rounded = f"{AXOLOTL_FILE}qat:\n  activation_dtype: int8\n  weight_dtype: int4\n"
+    assert read(("a.yaml", rounded))[0]["training.fake_quantization"] == "int8-int4"
+    vision = (
+        "model:\n  _component_: torchtune.models.{}\n{}batch_size: 1\noptimizer: {{_component_: torch.optim.AdamW}}\n"
+    )
+    for said in ("", "  decoder_trainable: frozen\n"):
+        with pytest.raises(UnsupportedError, match="model.decoder_trainable: found 'frozen'"):
+            read(("t.yaml", vision.format("llama3_2_vision.lora_llama3_2_vision_11b", said)), gpus=1)
+    found, notes = read(
+        ("t.yaml", vision.format("llama4.lora_llama4_scout_17b_16e", "  decoder_trainable: lora\n")), gpus=1
+    )
+    assert found["training.adapter.type"] == "lora"
+    assert any("adapters outside the decoder" in note for note in notes)
+
+
 def test_spelling_is_of_no_account():
     """Lines that end as on Windows, and dashes in flags of scripts that `HfArgumentParser` reads."""
     flags = "--model_name_or_path gpt2 --per_device_train_batch_size 3 \\\n  --max_length 64 --bf16 True\n"
