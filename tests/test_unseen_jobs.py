@@ -706,6 +706,8 @@ OVERRIDDEN = [
     ("axolotl train x.yaml --sequence-len 512 --no-flash-attention", AXOLOTL_FILE, {LENGTH: 512, "training.attention": None}),
     ("accelerate launch --num_processes 4 -m axolotl.cli.train x.yaml --micro_batch_size=3", AXOLOTL_FILE, {EACH: 3}),
     ("composer -n 8 train/train.py x.yaml max_seq_len=512 device_train_microbatch_size=2", FOUNDRY_FILE, {LENGTH: 512, EACH: 2}),
+    ("trl sft --config x.yaml --max_length 256 --accelerate_config zero3 --num_processes 4", TRL,
+     {LENGTH: 256, EACH: 4, "engine.zero_stage": 3, "hardware.num_gpus": 4}),
     ("vllm serve --config x.yaml --max-model-len 512", VLLM_FILE,
      {"inference.max_model_len": 512, "engine.gpu_memory_utilization": 0.5, "model": "Qwen/Qwen2.5-7B"}),
     ("vllm serve Qwen/Qwen3-8B --config x.yaml", VLLM_FILE, {"inference.max_model_len": 2048, "model": "Qwen/Qwen3-8B"}),

@@ -43,7 +43,7 @@ _IN_A_FILE = re.compile(
 _SERVES = re.compile(r"\bvllm\sserve\b|vllm\.entrypoints|sglang\.launch_server|\bsglang\sserve\b")
 """Servers whose flags go before those of their file (vllm, utils/argparse_utils.py, `_pull_args_from_config`; sglang,
 srt/server_args_config_parser.py, `merge_config_with_args`)."""
-_SCRIPT, _ITS_FILE = re.compile(r"\.py\b"), re.compile(r"--config[ =]|\s[\w./$-]+\.ya?ml")
+_SCRIPT, _ITS_FILE = re.compile(r"\.py\b|\btrl\s\w"), re.compile(r"--config[ =]|\s[\w./$-]+\.ya?ml")
 """A script, and a file with the keys of its flags (transformers, hf_argparser.py; trl, `TrlParser`)."""
 _KEY = re.compile(r"^[\w*\"'-]+\s*:", re.MULTILINE)
 _TABLE = re.compile(r"^\[\w[\w.]*\]\s*$", re.MULTILINE)
