@@ -33,11 +33,11 @@ _NAMES = re.compile(
     r"(?<![\w./-])-{0,2}config(?:[-_](?:name|file))?(?:=|\s+)[\"']?(?!-)([\w./-]+)"
     r"|\b(?:llamafactory[.-]cli train|(?:axolotl|axolotl\.cli\.)(?: ?train)|\w+\.py)\s+([\w./-]+\.ya?ml)(?!\S)"
     r"|\bCONFIG_FILE=[\"']?(?:\$\{CONFIG_FILE:?-)?[\"']?([\w./-]+\.toml)|--job[.]config_file[= ]([\w./-]+\.toml)"
-    r"|\bautomodel\b[^\n]{0,120}?\s-c\s+([\w./-]+\.ya?ml)"
+    r"|\bautomodel\b[^\n]{0,120}?\s-c\s+([\w./-]+\.ya?ml)|\b(?:automodel|nemo_automodel\.cli\.app)\s+([\w./-]+\.ya?ml)"
 )
 """How a command names the file whose keys it overrides."""
 _IN_A_FILE = re.compile(
-    r"\baxolotl\b|\btorchtitan\b|run_train\.sh|\btune run\b|\bautomodel\b|\brun_train\.py\b|\blitgpt\b|composer\b"
+    r"\baxolotl\b|\btorchtitan\b|run_train\.sh|\btune run\b|\b(?:nemo_)?automodel\b|\brun_train\.py\b|\blitgpt\b|composer\b"
 )
 """Programs that have all of their settings in a file."""
 _SERVES = re.compile(r"\bvllm\sserve\b|vllm\.entrypoints|sglang\.launch_server|\bsglang\sserve\b")

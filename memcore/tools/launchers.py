@@ -65,6 +65,21 @@ _LAUNCHER = frozenset({
 """Arguments of accelerate launch, torchrun and deepspeed that stand before a script's own."""
 
 
+_BESIDE = frozenset({
+    "config", "config_name", "config_path", "num_processes", "num_gpus", "nproc_per_node", "m", "job.config_file",
+})  # fmt: skip
+
+
+def own(found: Mapping[str, Any]) -> list[str]:
+    """The flags and words of a command that are neither a launcher's nor name a file.
+
+    >>> own({"": "swift rlhf a.yaml", "--num_processes": 2, "--max_length": 8, "x.y": 1})
+    ['--max_length', 'x.y']
+    """
+    said = [name for name in found if name[:1].isalpha() or name.startswith("--")]
+    return [name for name in said if name.lstrip("-").replace("-", "_") not in _LAUNCHER | _BESIDE]
+
+
 _OF_FSDP, _OF_ZERO = re.compile("fsdp"), re.compile("zero|deepspeed|^ds")
 """What the name of a launcher's file says of the engine."""
 

@@ -33,7 +33,7 @@ from memcore.tools.accounts import declared_elsewhere
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, pruned, whose
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, imported, of_composed, of_keys
-from memcore.tools.launchers import ElsewhereError, launched_with
+from memcore.tools.launchers import ElsewhereError, launched_with, own
 from memcore.tools.methods import METHOD
 from memcore.tools.peft import of_lora_file
 from memcore.tools.pooled import pools, without_head
@@ -379,7 +379,8 @@ def _part(source: Source, gpus: int | None, given: Collection[str], names: Colle
     except ElsewhereError as error:
         if not {_file(each) for each in error.files} <= {*names}:
             raise
-        return _launching(source, error.found, Message("only launches {}", joined(", ", error.files)))
+        unread = (Message("{} may affect memory but is not supported yet: ignored", each) for each in own(error.found))
+        return _launching(source, error.found, Message("only launches {}", joined(", ", error.files)), *unread)
     model = config.get("model")
     rest = {path: value for path, value in config.items() if path != "model"}
     plain = {path: value for path, value in Config.from_dict({"model": "any", **rest}).values.items() if path != MODEL}
@@ -402,11 +403,11 @@ _ROUNDS = frozenset({"bf16", "fp16", "dtype", "torch_dtype", "load_in_4bit", "lo
 """Keys of a Trainer's that say in which dtypes it computes."""
 
 
-def _launching(source: Source, found: Mapping[str, Any], note: Message) -> _Part:
+def _launching(source: Source, found: Mapping[str, Any], *notes: Message) -> _Part:
     """What a command says that only launches others: the GPUs."""
     count = found.get(GPUS, started(found).get(GPUS))
     counted: dict[str, object] = {Hardware.num_gpus: count} if isinstance(count, int) else {}
-    return _Part(source.name, None, counted, {}, (note,))
+    return _Part(source.name, None, counted, {}, notes)
 
 
 def _stored(
