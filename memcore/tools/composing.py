@@ -37,7 +37,8 @@ _NAMES = re.compile(
 )
 """How a command names the file whose keys it overrides."""
 _IN_A_FILE = re.compile(
-    r"\baxolotl\b|\btorchtitan\b|run_train\.sh|\btune run\b|\b(?:nemo_)?automodel\b|\brun_train\.py\b|\blitgpt\b|composer\b"
+    r"\baxolotl\b|\btorchtitan\b|run_train\.sh|\btune run\b|\b(?:nemo_)?automodel\b|\brun_train\.py\b|\blitgpt\b"
+    r"|composer\b"
 )
 """Programs that have all of their settings in a file."""
 _SERVES = re.compile(r"\bvllm\sserve\b|vllm\.entrypoints|sglang\.launch_server|\bsglang\sserve\b")
