@@ -22,7 +22,7 @@ NEEDED = 2
 TRIES = 6
 NONE = "none"
 """A network without a cache."""
-KNOWN = ("DynamicLayer", "DynamicSlidingWindowLayer")
+KNOWN = ("DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer")
 
 
 class Cached(NamedTuple):
@@ -122,7 +122,12 @@ def _cached(model: Any, length: int) -> Cached | None:
     kinds = [type(layer).__name__ for layer in cache.layers]
     if any(kind not in KNOWN for kind in kinds):
         raise _Other
-    sizes = [layer.keys.numel() + layer.values.numel() for layer in cache.layers]
-    slides = [kind != "DynamicLayer" for kind in kinds]
+    sizes = [sum(tensor.numel() for tensor in _kept(layer)) for layer in cache.layers]
+    slides = [kind == "DynamicSlidingWindowLayer" for kind in kinds]
     full = sum(size for size, slide in zip(sizes, slides, strict=True) if not slide)
     return Cached(full, sum(sizes) - full)
+
+
+def _kept(layer: Any) -> list[torch.Tensor]:
+    """Keys and values, and the keys of an indexer where the layer has one of its own."""
+    return [each for each in (layer.keys, layer.values, getattr(layer, "indexer_keys", None)) if each is not None]

@@ -310,6 +310,8 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
         queries = [_linear(left, f"{before}q_a_proj", (lq,), (h,)), replace(queries[0], inner=(lq,))]
     for each in norms:
         del left[f"{each}.weight"]
+    indexer = _indexer(left, f"{before}indexer.", symbol)
+    keys: tuple[Shape, ...] = (indexer[0].axes[0],) if indexer else ()
     return LatentAttention(
         module=before.rstrip("."),
         queries=tuple(queries),
@@ -321,9 +323,20 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
         heads=Heads(a, a, 1, d, v, r, size % 8 != 0),
         rotary="interleaved",
         variant="deepseek_v3",
+        indexer=indexer,
         mask=facts.mask,
-        cached=() if facts.other else ((lk,), (r,)),
+        cached=() if facts.other else ((lk,), (r,), *keys),
     )
+
+
+def _indexer(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> tuple[Weight, ...]:
+    """The weights of what chooses tokens, that of its keys first: DeepSeek's names."""
+    key = f"{before}wk.weight"
+    if key not in left:
+        return ()
+    width, source = left.pop(key)
+    rest = [plain(name, left.pop(name)) for name in list(left) if name.startswith(before)]
+    return (Weight(key, ((symbol("j", width),), (source,)), "attention"), *rest)
 
 
 def _dense(left: dict[str, tuple[int, ...]], symbol: Symbols, named: str | None = None) -> Iterator[FeedForward]:

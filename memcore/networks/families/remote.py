@@ -25,7 +25,7 @@ from memcore.networks.families.counted import (
     within,
 )
 from memcore.networks.families.ernie import ernie_vl
-from memcore.networks.families.own_names import hyperclova, ovis
+from memcore.networks.families.own_names import emu3, got, hyperclova, llada, ovis
 from memcore.networks.families.remote_rows import NOTHING
 from memcore.networks.weights import Weight
 from memcore.units import shown
@@ -338,7 +338,7 @@ def own_family(config: Config) -> str | None:
     return "jina-bert" if kind == "bert" and _biased(config) else None
 
 
-_OWN = frozenset(("cogvlm", "cogvlm_video", "gpt_neox_reward_model", "moss"))
+_OWN = frozenset(("Emu3", "cogvlm", "cogvlm_video", "gpt_neox_reward_model", "moss"))
 
 
 _MIXFORMER = {
@@ -561,6 +561,9 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "ernie4_5_moe_vl": lambda config: _flat("ernie4_5_vl_moe")(ernie_vl(config)),
     "hunyuan_vl": _flat("hunyuan_vl"),
     "ovis": ovis,
+    "Emu3": emu3,
+    "GOT": got,
+    "llada": llada,
     "vlm": hyperclova,
     "paddleocr_vl": _flat("paddleocr_vl"),
     "kimi_k25": _kimi,
@@ -587,7 +590,8 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
 
 
 _PUBLISHED: Mapping[str, Callable[[Config], Mapping[str, int]]] = {
-    "paddleocr_vl": lambda config: paddle(config) if "text_config" not in config else {}
+    "GOT": lambda config: {"head": _size(config.get("vocab_size")) * _size(config.get("hidden_size"))},
+    "paddleocr_vl": lambda config: paddle(config) if "text_config" not in config else {},
 }
 
 
