@@ -2,7 +2,7 @@
 
 Sources: `configuration_ovis.py`, `modeling_ovis.py` (`BaseVisualTokenizer.__init__`) and `modeling_aimv2.py` in
 AIDC-AI/Ovis2-8B; `configuration_vlm.py` in naver-hyperclovax/HyperCLOVAX-SEED-Think-32B; transformers 5.23,
-models/ovis2, models/hyperclovax_vision_v2 and models/got_ocr2; `modeling_GOT.py` in stepfun-ai/GOT-OCR2_0;
+models/blt, models/ovis2, models/hyperclovax_vision_v2 and models/got_ocr2; `modeling_GOT.py` in stepfun-ai/GOT-OCR2_0;
 `modeling_emu3.py` in BAAI/Emu3-Chat and BAAI/Emu3.5; `modeling_llada.py` in
 GSAI-ML/LLaDA-8B-Instruct; vllm 0.33, models/ovis.py and models/hyperclovax_vision_v2.py.
 """
@@ -110,3 +110,14 @@ def llada(config: Config) -> Config:
     """LLaDA's embedding may have more rows than words, and as many key heads as query heads if none are given."""
     found = {"embedding_size": config.get("vocab_size"), "n_kv_heads": config.get("n_heads")}
     return {**config, **{key: config.get(key) or value for key, value in found.items()}}
+
+
+def blt(config: Config) -> Config:
+    """The encoder's patches are projected where they are not as wide as the middle (`BltConfig.__post_init__`)."""
+    inner, outer = config.get("global_config"), config.get("encoder_config")
+    if not isinstance(inner, Mapping) or not isinstance(outer, Mapping):
+        return config
+    narrow, times, wide = outer.get("hidden_size", 1024), config.get("cross_attn_k", 2), inner.get("hidden_size", 2048)
+    if type(narrow) is not int or type(times) is not int or narrow * times == wide:
+        return config
+    return {**config, "global_config": {**inner, "encoder_cross_output_size": narrow * times}}

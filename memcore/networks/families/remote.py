@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.errors import ConfigError
-from memcore.messages import joined
+from memcore.messages import Message, joined
 from memcore.networks.families.counted import (
     blocks,
     clips,
@@ -25,8 +25,9 @@ from memcore.networks.families.counted import (
     within,
 )
 from memcore.networks.families.ernie import ernie_vl
-from memcore.networks.families.own_names import emu3, got, hyperclova, llada, ovis
+from memcore.networks.families.own_names import blt, emu3, got, hyperclova, llada, ovis
 from memcore.networks.families.remote_rows import NOTHING
+from memcore.networks.families.switch import contradicted, stepped
 from memcore.networks.weights import Weight
 from memcore.units import shown
 
@@ -560,6 +561,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "minimax_m3_vl": _minimax_m3_vl,
     "ernie4_5_moe_vl": lambda config: _flat("ernie4_5_vl_moe")(ernie_vl(config)),
     "hunyuan_vl": _flat("hunyuan_vl"),
+    "blt": blt,
     "ovis": ovis,
     "Emu3": emu3,
     "GOT": got,
@@ -573,6 +575,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "minicpm": lambda config: {"tie_word_embeddings": True, **config},
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _deepseek_ocr),
     "florence2": _florence,
+    "switch_transformers": stepped,
     **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "udop", "pop2piano"), _gated),
     "nomic_bert": lambda config: _keys(config, _NOMIC) if "n_embd" in config else config,
     "phi3_v": _phi3,
@@ -587,6 +590,11 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "gpt_neox_reward_model": lambda config: {**config, "model_type": "gpt_neox"},
     "mixformer-sequential": _mixformer,
 }
+
+
+def contradictions(config: Config) -> tuple[Message, ...]:
+    """What a file says twice, differently."""
+    return tuple(contradicted(config)) if config.get("model_type") == "switch_transformers" else ()
 
 
 _PUBLISHED: Mapping[str, Callable[[Config], Mapping[str, int]]] = {
