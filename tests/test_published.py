@@ -102,7 +102,7 @@ OTHERS = {
 keys contradict each other."""
 KINDS = {
     _kind(row["config"]): name
-    for name, row in reversed(sorted(PUBLISHED.items(), key=lambda row: _method(row[1]["config"]) is not None))
+    for name, row in sorted(PUBLISHED.items(), key=lambda row: _method(row[1]["config"]) is not None)[::-1]
     if name not in UNKNOWN and "quantization" not in row["config"] and _method(row["config"]) != "bitnet"
 }
 """A file of each type, one that is not quantized if there is one; none of which MLX has quantized, or is read by
