@@ -13,8 +13,8 @@ from memcore.config.texts import from_texts, to_texts
 from memcore.config.training import Training
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
+from memcore.faces.goals.tasks import TASKS, with_task
 from memcore.faces.page.presets import presets
-from memcore.faces.page.tasks import TASKS, with_task
 from memcore.faces.render.page import example
 from memcore.memory.estimate import Estimate
 
