@@ -41,7 +41,9 @@ def kimi_delta(
             core_attn_out = chunk_kda(query, key, value, g, beta)
         else:
             core_attn_out = _chunked(query, key, value, g, beta, context)
-        gate = _through(hidden_states, weights, f"{name}.g", part)
+        gate = projection(
+            projection(hidden_states, weights, f"{name}.g_a_proj", part), weights, f"{name}.g_b_proj", part
+        )
         output = _gated_norm(core_attn_out, gate, weights, f"{name}.o_norm")
         output = projection(output, weights, f"{name}.o_proj", part)
         return output, None
@@ -54,18 +56,12 @@ def _tail(x: Tensor) -> Tensor:
     return out
 
 
-def _through(x: Tensor, weights: Weights, name: str, part: SpecialMixer) -> Tensor:
-    """What a gate is computed from: one matrix, or one into a narrow space and one out of it."""
-    if any(each.name == f"{name}_proj" for each in part.linears):
-        return projection(x, weights, f"{name}_proj", part)
-    low = projection(x, weights, f"{name}_a_proj", part)
-    return projection(low, weights, f"{name}_b_proj", part)
-
-
 def _decay(hidden_states: Tensor, weights: Weights, name: str, part: SpecialMixer) -> Tensor:
     """`KimiLinearForgetGate`."""
     with hidden_states.tape.module("forget_gate"):
-        forget_gate = _through(hidden_states, weights, f"{name}.f", part)
+        low = projection(hidden_states, weights, f"{name}.f_a_proj", part)
+        forget_gate = projection(low, weights, f"{name}.f_b_proj", part)
+        del low
         g = add(to(forget_gate, "fp32"), to(weights[f"{name}.dt_bias"], "fp32"))
         a_log = to(weights[f"{name}.A_log"], "fp32")
         decay_rate = exp(a_log)
