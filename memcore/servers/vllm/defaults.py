@@ -133,7 +133,7 @@ _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 def _lora_rank(read: Defaults) -> int:
     rank = read.given(Inference.max_lora_rank) or 16
     if rank not in _LORA_RANKS:
-        read.refuse(Inference.max_lora_rank, "found {!r}; allowed: {}", rank, joined(", ", _LORA_RANKS))
+        read.refuse(Inference.max_lora_rank, "found {!r}; allowed: {}", rank, joined(", ", map(str, _LORA_RANKS)))
     return rank
 
 
