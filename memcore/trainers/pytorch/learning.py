@@ -165,14 +165,15 @@ def _usual_dtype(read: Defaults, engine: Engine) -> str:
 
 
 def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str]:
-    """The targets that are layers of the model. PEFT passes over others, unless there is nothing else.
+    """The targets that are layers of the model. PEFT passes over other names, unless there is nothing else.
 
+    A path, such as `layers.0`, would be the end of other modules' paths (`check_target_module_exists`).
     Source: peft 0.21, tuners/tuners_utils.py, `inject_adapter` ("Target modules … not found in the base model").
     """
     path, known = Training.adapter.target_modules, (*linear_names(model.network), ALL)
     found = [each for each in targets if each in known]
     others = [each for each in targets if each not in known]
-    if found and others:
+    if found and others and not any("." in each for each in others):
         reason = Message("{} has no {}, so the adapter skips them", model.name, joined(", ", others))
         read.assumptions.append(Assumption(path, found, reason, notable=True))
         return found
