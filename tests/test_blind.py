@@ -409,7 +409,7 @@ accelerate runs context parallelism as a ring over transformers' layers; Megatro
 def test_fifth():
     """Refused are adapters that few use, and layouts; high confidence has five of BERT's steps, 4 % too low at TP 4.
 
-    Automodel's packed Qwen3.5 is 58 % too high, if its gradients stay unsharded as the code says, and 20 % if not.
+    Automodel's packed Qwen3.5 is 27 % too high.
     """
     assert len({each["id"] for each in FIFTH}) == len(FIFTH) == 63
     assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in FIFTH)
@@ -420,7 +420,7 @@ def test_fifth():
     found = [each for each in results if each.id in stated and each.error is not None and each.verdict is None]
     errors = sorted(abs(each.error) for each in found)
     assert len(errors) >= 41
-    assert median(errors) < 0.03
+    assert median(errors) < 0.025
     assert errors[int(0.9 * len(errors))] < 0.08
     ranged = [each for each in found if each.inside is not None]
     assert fmean(bool(each.inside) for each in ranged) >= 0.75

@@ -32,7 +32,7 @@ ERRORS = {
     "Megatron Bridge FP8, 2026, experts": 0.15,
     "Narayanan 2021": 0.03,
     "NeMo AutoModel, 2026": 0.08,
-    "NeMo AutoModel, 2026, experts": 0.21,
+    "NeMo AutoModel, 2026, experts": 0.09,
     "NeMo Automodel": 0.33,
     "Nemotron-4 340B": 0.04,
     "SimuMax B200": 0.07,
