@@ -180,7 +180,7 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "identity matrix": "单位矩阵",
     "gradient of a logarithm": "对数的梯度",
     "sum": "和",
-    "Fourier transform of a weight": "权重的傅里叶变换",
+    "Fourier transform": "傅里叶变换",
     "sine": "正弦",
     "cosine": "余弦",
     "sum of products over shared axes": "沿共享轴的乘积之和",

@@ -160,7 +160,7 @@ RULES: Mapping[str, Rule] = {
     "eye": Rule("identity matrix", "pytorch, aten/src/ATen/native/TensorFactories.cpp"),
     "log_backward": Rule("gradient of a logarithm", f"{_FORMULAS}: log"),
     "add": Rule("sum", f"{_FORMULAS}: add"),
-    "fft": Rule("Fourier transform of a weight", f"{_FORMULAS}: _fft_c2c"),
+    "fft": Rule("Fourier transform", f"{_FORMULAS}: _fft_c2c"),
     "sin": Rule("sine", f"{_FORMULAS}: sin"),
     "cos": Rule("cosine", f"{_FORMULAS}: cos"),
     "einsum": Rule("sum of products over shared axes", "pytorch, aten/src/ATen/native/Linear.cpp: einsum"),
