@@ -48,6 +48,8 @@ _RANKED = (
     "randlora",
     "miss",
     "delora",
+    "gralora",
+    "hira",
     "pvera",
 )
 _TARGETED = (*_RANKED, "boft", "ia3", "fourierft", "road", "c3a")

@@ -1,7 +1,8 @@
 """Adapters of PEFT whose tensors have shapes that follow from numbers: factors of widths, blocks, projections.
 
 Sources: peft/tuners/lokr/layer.py (`update_layer`, `factorization`), oft/layer.py (`update_layer`,
-`adjust_oft_parameters`), and `update_layer` in boft, c3a, delora, pvera, tinylora, fourierft, randlora and road.
+`adjust_oft_parameters`), and `update_layer` in boft, c3a, delora, gralora, hira, pvera, tinylora, fourierft,
+randlora and road.
 """
 
 from __future__ import annotations
@@ -88,6 +89,24 @@ def _delora(numbers: Numbers) -> Axes:
     }
 
 
+GRALORA_BLOCKS = 2
+"""GraLoRA's `gralora_k`: into as many blocks it cuts rows and columns of the matrix."""
+
+
+def _gralora(numbers: Numbers) -> Axes:
+    """Two low-rank matrices for each block of the input, and for each of the output."""
+    many, rank = GRALORA_BLOCKS, (numbers.rank,)
+    return {
+        "gralora_A": ((many,), (numbers.inner // many,), rank),
+        "gralora_B": ((many,), rank, (numbers.outer // many,)),
+    }
+
+
+def _hira(numbers: Numbers) -> Axes:
+    """Two low-rank matrices."""
+    return {"hira_A": ((numbers.rank,), (numbers.inner,)), "hira_B": ((numbers.outer,), (numbers.rank,))}
+
+
 def _pvera(numbers: Numbers) -> Axes:
     """A factor for each row, and two for each of the rank: of a mean and of a variance."""
     return {"pvera_lambda_b": ((numbers.outer,),), "pvera_lambda_d": ((2 * numbers.rank,),)}
@@ -128,6 +147,8 @@ SHAPES: Mapping[str, Callable[[Numbers], Axes]] = {
     "boft": _boft,
     "c3a": _c3a,
     "delora": _delora,
+    "gralora": _gralora,
+    "hira": _hira,
     "pvera": _pvera,
     "tinylora": _tinylora,
     "fourierft": _fourierft,

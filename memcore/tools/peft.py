@@ -17,15 +17,23 @@ from memcore.tools.targets import targets
 _TYPES: Mapping[str, str] = {
     "lora": "LORA", "adalora": "ADALORA", "vera": "VERA", "loha": "LOHA", "lokr": "LOKR", "oft": "OFT", "boft": "BOFT",
     "tinylora": "TINYLORA", "fourierft": "FOURIERFT", "randlora": "RANDLORA", "road": "ROAD", "miss": "MISS",
-    "c3a": "C3A", "delora": "DELORA", "pvera": "PVERA",
+    "c3a": "C3A", "delora": "DELORA", "gralora": "GRALORA", "hira": "HIRA", "pvera": "PVERA",
     "ia3": "IA3", "ln-tuning": "LN_TUNING",
     "trainable-tokens": "TRAINABLE_TOKENS", "prefix-tuning": "PREFIX_TUNING", "prompt-tuning": "PROMPT_TUNING",
     "p-tuning": "P_TUNING",
 }  # fmt: skip
 """Ours to PEFT's (utils/peft_types.py)."""
-_RANKED = ("LORA", "VERA", "LOHA", "LOKR", "OFT", "TINYLORA", "RANDLORA", "MISS", "DELORA", "PVERA")
+_RANKED = ("LORA", "VERA", "LOHA", "LOKR", "OFT", "TINYLORA", "RANDLORA", "MISS", "DELORA", "GRALORA", "HIRA", "PVERA")
 """Methods whose `r` is a rank; AdaLoRA begins with `init_r` (tuners/adalora/config.py)."""
-_RANKS: Mapping[str, int] = {"VERA": 256, "PVERA": 256, "TINYLORA": 2, "RANDLORA": 32, "MISS": 64}
+_RANKS: Mapping[str, int] = {
+    "VERA": 256,
+    "PVERA": 256,
+    "HIRA": 32,
+    "GRALORA": 32,
+    "TINYLORA": 2,
+    "RANDLORA": 32,
+    "MISS": 64,
+}
 """Where it is absent, and not 8 (tuners/*/config.py)."""
 
 
@@ -113,7 +121,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "LOKR": ("r", "decompose_factor", *_PLACED), "OFT": ("r", "oft_block_size", *_PLACED),
     "TINYLORA": ("r", "u", *_PLACED), "FOURIERFT": ("n_frequency", *_PLACED),
     "TRAINABLE_TOKENS": ("target_modules",), "C3A": ("block_size", *_PLACED), "DELORA": ("r", *_PLACED),
-    **dict.fromkeys(("VERA", "PVERA", "LOHA", "RANDLORA", "MISS"), ("r", *_PLACED)),
+    **dict.fromkeys(("VERA", "PVERA", "GRALORA", "HIRA", "LOHA", "RANDLORA", "MISS"), ("r", *_PLACED)),
     **dict.fromkeys(("ROAD", "IA3", "LN_TUNING"), _PLACED),
     **dict.fromkeys(("PROMPT_TUNING", "PREFIX_TUNING", "P_TUNING"), _PROMPTED),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""C3A, DeLoRA and PVeRA next to linear layers (PEFT 0.21: peft/tuners/{c3a,delora,pvera}/layer.py, c3a/utils.py).
+"""C3A, DeLoRA, GraLoRA, HiRA and PVeRA next to linear layers (PEFT 0.21: peft/tuners/*/layer.py, c3a/utils.py).
 
 Local variables live as long here as they do there.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.layers.transformers.computed import product
+from memcore.layers.transformers.computed import by_dense, product
 from memcore.networks.weights import Linear
 from memcore.symbols import Shape
 from memcore.tensors.arithmetic import add_in_place, divide
 from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import like, new, to, view
-from memcore.tensors.operations import add, dropout, linear, mul, scale
+from memcore.tensors.basics import clone, like, new, to, view
+from memcore.tensors.operations import add, dropout, linear, matmul, mul, scale
 from memcore.tensors.reshaping import pieces
 from memcore.tensors.running import clamp, exp
 from memcore.tensors.tensor import Parameter, Tape, Tensor
@@ -107,6 +107,47 @@ def _length(matrix: Parameter, rank: Shape) -> Tensor:
 
     if tracked(matrix):
         attach([out], [matrix], save(tape, matrix, out), apply)
+    return out
+
+
+def gralora(x: Tensor, result: list[Tensor], weights: Weights, part: Linear) -> Tensor:
+    """Low-rank matrices for each block of the input, whose parts go to every block of the output."""
+    dtype, batch = result[0].dtype, x.shape[: len(x.shape) - len(part.inner)]
+    down, up = (weights[part.adapter_name(f"gralora_{each}")] for each in "AB")
+    (many, _, rank) = down.shape
+    x = dropout(to(x, down.dtype), part.adapter_dropout)
+    parts = clone(_of_blocks(x, down, (*batch, many, rank)))
+    output = clone(_of_blocks(parts, up, (*batch, *part.outer)))
+    added = scale(to(output, dtype))
+    out = add_in_place(result.pop(), added)
+    del added, output
+    return out
+
+
+def _of_blocks(x: Tensor, weight: Parameter, shape: Shape) -> Tensor:
+    """`torch.einsum`: a product for each block; keeps both."""
+    tape, needs = x.tape, tracked(x)
+    saved = save(tape, x, weight if needs else None) if tracked(weight) else []
+    out = new(tape, shape, x.dtype, "bmm")
+
+    def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+        for_weight = new(tape, weight.shape, weight.dtype, "bmm_backward")
+        return [like(saved[0], "bmm_backward") if needs else None, for_weight]
+
+    if saved:
+        attach([out], [x, weight], saved, apply)
+    return out
+
+
+def hira(x: Tensor, result: list[Tensor], weights: Weights, part: Linear) -> Tensor:
+    """The frozen matrix times a low-rank one, element by element, as a dense matrix, which is kept."""
+    dtype = result[0].dtype
+    down, up = (weights[part.adapter_name(f"hira_{each}")] for each in "AB")
+    prod = matmul(up, down)
+    x = dropout(to(x, down.dtype), part.adapter_dropout)
+    added = by_dense(x, mul(weights[f"{part.name}.weight"], prod), part)
+    out = to(add(result.pop(), added), dtype)
+    del prod, added
     return out
 
 

@@ -407,6 +407,8 @@ _RANKS = {
     "adalora": 12,
     "tinylora": 2,
     "randlora": 32,
+    "hira": 32,
+    "gralora": 32,
     **dict.fromkeys(_UNRANKED, 1),
 }
 """PEFT's defaults, where they are not 8."""
