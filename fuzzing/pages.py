@@ -12,11 +12,11 @@ from fuzzing.answers import expect
 from fuzzing.jobs import any_job, job
 from fuzzing.values import WRONG
 from memcore.config.settings import SETTINGS
+from memcore.faces.goals.tasks import TASKS
 from memcore.faces.page.actions import ACTIONS, handle
 from memcore.faces.page.answering import PASTED
 from memcore.faces.page.presets import presets
 from memcore.faces.page.session import Session
-from memcore.faces.page.tasks import TASKS
 
 DOING = [name for name in ACTIONS if name not in ("start", "practise")]
 KINDS = ("json", "csv", "markdown", "python", "cli", "flags", "svg", "png", "nothing")

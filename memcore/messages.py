@@ -54,14 +54,14 @@ def joined(joint: str, parts: Iterable[str]) -> Message:
 
 
 _NAMES = frozenset({"Adafactor", "Apple", "Intel", "Jetson", "Liger", "Megatron", "Muon", "Quadro", "Radeon", "Tesla"})
-_CAPITALIZED = re.compile(r"([A-Z])([a-z]+)(?![\w'.])")
+_CAPITALIZED = re.compile(r"(?:A(?= )|[A-Z][a-z]+)(?![\w'.])")
 
 
 def within(title: str) -> str:
     """Return a title as it stands within a sentence; names keep their capital.
 
-    >>> within("Full checkpointing"), within("LoRA on attention only"), within("Megatron-Core"), within("Adafactor")
-    ('full checkpointing', 'LoRA on attention only', 'Megatron-Core', 'Adafactor')
+    >>> within("Full checkpointing"), within("A larger batch"), within("LoRA on attention only"), within("Adafactor")
+    ('full checkpointing', 'a larger batch', 'LoRA on attention only', 'Adafactor')
     """
     found = _CAPITALIZED.match(title)
     return title if found is None or found[0] in _NAMES else title[0].lower() + title[1:]

@@ -21,7 +21,7 @@ from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError
 from memcore.escaping import csv_line, in_markdown
 from memcore.faces.cli import main
-from memcore.faces.page.tasks import TASKS, task_of, with_task
+from memcore.faces.goals.tasks import TASKS, task_of, with_task
 from memcore.formats.readers import flat, read_file
 from memcore.formats.writing import as_json, as_toml, as_yaml, nested
 from memcore.limits import GPUS

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from memcore import ConfigError, estimate
-from memcore.faces.page.sentences import asked
+from memcore.faces.cli import main
+from memcore.faces.goals.sentences import asked
 from memcore.hardware import ACCELERATORS, BY_ID, alike, find_accelerator
 from memcore.questions.planning.bench import larger
 from memcore.questions.planning.plan import plan
@@ -149,6 +150,33 @@ def test_questions_name_cards(text, accelerator, model):
     found = asked(text)
     assert find_accelerator(found["hardware.accelerator"]).id == accelerator
     assert found["model"] == model
+
+
+@pytest.mark.parametrize(
+    ("sentence", "flags"),
+    [
+        (
+            "QLoRA Qwen3 8B on a 3090, batch 4",
+            "--micro-batch 4 --accelerator 3090 --model qwen3-8b --adapter lora --adapter-rank 16 "
+            "--adapter-targets all-linear --frozen-weights nf4 --seq 4096 --checkpointing full",
+        ),
+        (
+            "serve 50 users of 8k of Qwen3-32B on 2 H100",
+            "--batch 50 --max-len 8k --accelerator h100-sxm-80gb --gpus 2 --model qwen3-32b --engine vllm",
+        ),
+        (
+            "用 8 张 A100 80GB 全量训练 Llama 3.1 8B",
+            "--accelerator a100-sxm-80gb --gpus 8 --model llama-3.1-8b --seq 4096",
+        ),
+    ],
+)
+def test_a_sentence_is_a_config(sentence, flags, capsys):
+    """The command line reads a question as the page does, and says which flags it took it for."""
+    assert main(["url", sentence]) == 0
+    asked_for = capsys.readouterr()
+    assert main(["url", *flags.split()]) == 0
+    assert asked_for.out == capsys.readouterr().out
+    assert asked_for.err.startswith("note: read as --")
 
 
 @pytest.mark.parametrize(

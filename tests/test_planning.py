@@ -13,6 +13,7 @@ from memcore.faces.render.plans import plans_data, plans_text
 from memcore.hardware import BY_ID
 from memcore.questions.planning.bench import larger
 from memcore.questions.planning.rows import METHODS
+from memcore.units import GiB
 
 pytestmark = pytest.mark.machine
 
@@ -109,6 +110,22 @@ def test_wrong_options_are_refused_by_name(options, message):
     """An error says what is allowed."""
     with pytest.raises(ConfigError, match=message):
         plan(train("gpt2", 1024, gpus(1)), **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "accelerator", "offered"),
+    [
+        ("gpt-oss-120b", "rtx-5090", True),
+        ("qwen3-32b", "rtx-3060-12gb", True),
+        ("llama-3.1-405b", "h100-sxm-80gb", False),
+    ],
+)
+def test_a_server_that_cannot_load_gets_another(model, accelerator, offered):
+    """Weights too large for vLLM run with some of them on the host, where a token does not wait a second for these."""
+    found = plan(serve(model, 8192, gpus(1, accelerator), "vllm", batch_size=1), keep=3)
+    servers = {each.config.get("engine.type"): each for each in found.plans if each.tier != "hardware"}
+    assert set(servers) == ({"llama.cpp"} if offered else set())
+    assert all(each.host > 4 * GiB and "weights are stored" in each.quality for each in servers.values())
 
 
 def test_a_length_that_the_server_refuses_is_said():

@@ -16,13 +16,14 @@ from memcore.config.texts import from_texts, to_texts
 from memcore.config.training import Training
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import UnsupportedError
-from memcore.faces.page import answering, exchanging, framing, precomputed, sentences, static
+from memcore.faces.goals.names import meanings
+from memcore.faces.goals.sentences import asked
+from memcore.faces.goals.tasks import TASKS, task_of, with_task
+from memcore.faces.page import answering, exchanging, framing, precomputed, static
 from memcore.faces.page.actions import ACTIONS, handle
 from memcore.faces.page.answering import values_of
-from memcore.faces.page.names import meanings
 from memcore.faces.page.presets import presets
 from memcore.faces.page.session import RECENT, Session
-from memcore.faces.page.tasks import TASKS, task_of, with_task
 from memcore.faces.render import html, page
 from memcore.faces.render.serving_html import serving_stages
 from memcore.faces.render.titles import titles, untitled
@@ -326,7 +327,7 @@ def test_a_whole_question_fills_the_sentence(text, wanted):
 def test_a_question_leaves_names_alone():
     """No model of the catalog, written as an id or a title, is taken for a question."""
     known = titles("model")
-    assert {each for each in known for text in (each, known[each]) if sentences.asked(text)} == set()
+    assert {each for each in known for text in (each, known[each]) if asked(text)} == set()
 
 
 def test_names_are_shown_and_ids_are_kept():

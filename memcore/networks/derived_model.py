@@ -182,7 +182,7 @@ def _facts(keys: Keys, outer: Mapping[str, tuple[int, ...]], cached: bool | None
         heads=_integer(keys, HEADS),
         chosen=_integer(keys, CHOSEN) or ALWAYS.get(keys.row["type"]),
         cached=cached,
-        rotary="none" if any(kind_of(each) == "position" for each in outer) else "full",
+        rotary="none" if any(kind_of(each) == "position" and not _BESIDE.search(each) for each in outer) else "full",
         latent=_turned(keys),
         activation=_activation(keys),
         other=known is False,

@@ -58,6 +58,8 @@ class Step:
     """They are vLLM's of CUTLASS: rows are sorted by expert, and results put back, in tensors of their own."""
     chunk: int = 0
     """Tokens for which each layer of experts allocates buffers at once, before these were kept; 0: they are."""
+    gathered: int = 1
+    """Ranks whose tokens experts see: a rank's own, or those of all data-parallel ranks."""
     benchmark: int = 0
     """Bytes of the buffer that clears the cache while kernels are chosen."""
     scores: int = 0
@@ -208,8 +210,8 @@ def _dense(step: Step, ffn: FeedForward) -> list[Entry]:
 def _routed(step: Step, ffn: Experts) -> list[Entry]:
     size, sizes = BYTES[step.dtype], step.sizes
     return [
-        tensor("router logits", ACTIVATIONS, (TOKENS, "E"), 4, sizes, _MOE, copies=2),
-        tensor("the experts' sum", ACTIVATIONS, (TOKENS, "h"), size, sizes, _MOE, copies=2),
+        tensor("router logits", ACTIVATIONS, (TOKENS, "E"), 4, sizes, _MOE, copies=2 * step.gathered),
+        tensor("the experts' sum", ACTIVATIONS, (TOKENS, "h"), size, sizes, _MOE, copies=2 * step.gathered),
     ]
 
 
@@ -260,13 +262,20 @@ def _buffers(step: Step, ffn: Experts) -> Iterator[Entry]:
     for title, each in widths:
         shape = (*tokens, *max(each, key=lambda width: product(width, step.sizes)))
         text = Message("experts' workspace: {}", title)
-        yield tensor(text, WORKSPACES, shape, BYTES[step.dtype], step.sizes, _MOE)
+        yield tensor(text, WORKSPACES, shape, BYTES[step.dtype], step.sizes, _MOE, copies=step.gathered)
 
 
 def _former_buffers(step: Step, ffn: Experts) -> Iterator[Entry]:
-    """Gate and up or results, whichever are wider, and the product (fused_experts_impl, fused_marlin_moe of 0.12)."""
+    """Gate and up or results, whichever are wider, and the product (fused_experts_impl, fused_marlin_moe of 0.12).
+
+    Where 8 bits are multiplied, what is quantized of the input and of the product stays beside them.
+    """
     tokens: Shape = (CHUNK, ffn.routed)
     own: Shape = sharded(("m",), EXPERT_TENSOR)
+    quantized = step.format.activations if step.format and "routed-expert" in step.format.covers else None
+    if quantized is not None:
+        for title, rows in (("quantized input", (CHUNK, ffn.reads)), ("quantized product", (*tokens, *own))):
+            yield tensor(Message("experts' workspace: {}", title), ACTIVATIONS, rows, quantized, step.sizes, _MOE)
     wide = max(((2 if ffn.gated else 1, *own), (ffn.reads,)), key=lambda width: product(width, step.sizes))
     for title, width in (("gate and up", wide), ("input or product", own)):
         text = Message("experts' workspace: {}", title)

@@ -113,12 +113,22 @@ def _compressor() -> Stored:
     return _covering(FORMATS["nvfp4"], MATRICES - {"linear-attention"})
 
 
-_NVFP4_OF: Mapping[str, Callable[[], Stored]] = {"nvidia": _modelopt, "redhatai": _compressor, "unsloth": _mixed}
+def _whole() -> Stored:
+    return _covering(FORMATS["nvfp4"], MATRICES)
+
+
+_NVFP4_OF: Mapping[str, Callable[[], Stored]] = {
+    "nvidia": _modelopt,
+    "redhatai": _compressor,
+    "unsloth": _mixed,
+    "sakamakismile": _whole,
+}
 """Recipes of NVFP4 for networks with gated delta networks by who makes them.
 
 RedHatAI's is llm-compressor's: with linear attention in 16 bits Qwen3.6-35B-A3B-NVFP4 has the 21.88 GiB of logs.
 Unsloth's files of Qwen3.8-27B-NVFP4 have 23.4 GB, of which 0.85 are for multi-token prediction (notes on its
-config.json in a public repository: fp8 attention, NVFP4 feed-forward layers).
+config.json in a public repository: fp8 attention, NVFP4 feed-forward layers). Sakamakismile's are taken to have all
+matrices of a block in NVFP4: 17.89 GiB of Qwen3.6-27B-Text-NVFP4-MTP, of which logs say 17.62 and no source the rest.
 """
 _AUTOROUND = re.compile(r"(?<!mixed-)autoround", re.IGNORECASE)
 """Names of repositories that AutoRound made with its defaults."""

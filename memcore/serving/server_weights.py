@@ -45,8 +45,9 @@ def rank_weights(
 
     `blocks`: as PyTorch's allocator counts it; `whole`: the size from which these are not split; `tables`: the dtype of
     cosines and sines; `directions`: how many times longer these are where positions have three directions; `deep`:
-    tokens of buffers for what inner layers of a tower see; `tile`: bytes in which Hopper's kernels swizzle a row of
-    MXFP4; `towers`: whether towers are loaded; `products`: whether latent attention keeps products of its matrices.
+    tokens of buffers for what inner layers of a tower see; `tile`: bytes in which Triton's kernels for Hopper swizzle a
+    row of MXFP4, 0 where Marlin runs; `towers`: whether towers are loaded; `products`: whether latent attention keeps
+    products of its matrices.
     """
     basics = job.basics
     symbols = tuple(basics.layout.symbols.items())
@@ -232,7 +233,8 @@ def _mxfp4(job: ServingJob, stage: Stage, tile: int) -> Iterator[Entry]:
             if isinstance(ffn, Experts):
                 many = product((sizes["E"],), sizes) // sizes["EP"]
                 wide, hidden = -(-sizes["m"] // sizes["ETP"]), product((ffn.reads,), sizes)
-                for title, shape in _PACKED.get(major or 9, _padded)(many, -(-wide // 32) * 32, hidden, tile):
+                packed = _PACKED.get(major or 9, _padded) if tile else _padded
+                for title, shape in packed(many, -(-wide // 32) * 32, hidden, tile):
                     yield tensor(
                         Message("{} {}", "mxfp4", title), CATEGORY, shape, Fraction(1), sizes,
                         "vllm, model_executor/layers/fused_moe/oracle/mxfp4.py; triton_kernels, layout_details",
@@ -265,7 +267,7 @@ def _hopper(many: int, wide: int, hidden: int, tile: int) -> _Shapes:
 
 
 def _padded(many: int, wide: int, hidden: int, _tile: int) -> _Shapes:
-    """Marlin (before Hopper) pads to 128 × 256, TensorRT-LLM's kernels (Blackwell) to 256 × 256."""
+    """Marlin pads to 128 × 256, before Hopper and without Triton's kernels; TensorRT-LLM's (Blackwell) to 256 × 256."""
     return _even(many, _up(wide, 128), _up(hidden, 256))
 
 

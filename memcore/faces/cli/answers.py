@@ -139,10 +139,14 @@ def _quick(options: argparse.Namespace) -> int:
     return _judged(found, options, "cli-ways-of-size")
 
 
+PEAK = "peak"
+"""The word for the moment that is explained where no phase is named."""
+
+
 def _explain_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
     parser.add_argument(
-        "--at", choices=list(PHASES), metavar="PHASE", help="the highest moment of a phase; default: the peak"
+        "--at", choices=[PEAK, *PHASES], metavar="PHASE", help="the highest moment of a phase; default: the peak"
     )
 
 
@@ -164,7 +168,7 @@ def _explain_serving(config: Config, options: argparse.Namespace) -> int:
     from memcore.faces.render.serving_text import serving_explanation  # noqa: PLC0415
 
     found = estimate_serving(config)
-    if options.at is not None:
+    if options.at not in {None, PEAK}:
         raise ConfigError.at("--at", "a server has no phases of a training step; leave it out")
     if options.json:
         print_json(serving_explanation_data(found))

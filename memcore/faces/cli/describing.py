@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -42,7 +43,9 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
         nargs="*",
         metavar="CONFIG",
         help=Message(
-            "your tool's files, - for stdin, a link to the page, a model or example: {}; flags override them",
+            "your tool's files, - for stdin, a link to the page, a model, a question such as {!r}, or example: {}; "
+            "flags override them",
+            "QLoRA Qwen3 8B on a 3090",
             ", ".join(PRESETS),
         ),
     )
@@ -80,7 +83,7 @@ _EXAMPLES: Mapping[str, str] = {
     "check": "configs/*.yaml --accelerator h100-sxm-80gb",
     "convert": "train.yaml --to torchtitan",
     "gpus": "--model qwen3-32b --engine vllm",
-    "plan": "--model llama-3.1-70b --gpus 8 --accelerator h100-sxm-80gb",
+    "plan": "'fine-tune Llama 3.1 70B on 8 H100'",
     "reconcile": "train.yaml train.log",
     "search": "--model llama-3.1-70b --gpus 64 --accelerator h100-sxm-80gb",
     "solve": "--for seq --model llama-3.1-8b --adapter lora --accelerator rtx-4090",
@@ -164,10 +167,14 @@ def jobs_with(options: argparse.Namespace) -> dict[str, Config]:
 
 
 def _named(given: Sequence[str]) -> Mapping[str, object]:
-    """Return what a link, or the name of an example or of a model, says."""
+    """Return what a link, a sentence, or the name of an example or of a model, says."""
     source = given[0] if given else ""
     if LINK.search(source):
         return decode_fragment(source).to_dict()
+    if wanted := _wanted(source):
+        flags = (f"--{SETTINGS[path].flag} {shlex.quote(text)}" for path, text in wanted.items())
+        print(say("cli-note", said=translated(Message("read as {}", " ".join(flags)))), file=sys.stderr)
+        return from_texts(wanted).to_dict()
     return PRESETS.get(source, {"model": source} if source else {})
 
 
@@ -226,9 +233,19 @@ def _command(source: str) -> Source:
     return Source(source.split(maxsplit=1)[0], source)
 
 
+def _wanted(source: str) -> Mapping[str, str]:
+    """Return the job that a sentence describes, as text by path; empty for anything else."""
+    from memcore.faces.goals.sentences import job_of  # noqa: PLC0415 - most jobs are files, names and flags
+
+    return {} if known(source) or not _SEVERAL.search(source) else job_of(source)
+
+
 def _is_model(source: str) -> bool:
-    """Whether what is no file is a model's name. Raises ConfigError with the nearest name for one that is unknown."""
-    if known(source):
+    """Whether what is no file is a model's name, or a sentence that has one.
+
+    Raises ConfigError with the nearest name for one that is unknown.
+    """
+    if known(source) or _wanted(source):
         return True
     if _ENDING.search(source) or source.count("/") > 1:
         return False

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from memcore.config.settings import Config
 from memcore.faces.page import (
     answering,
+    asking,
     comparing,
     exchanging,
     explaining,
@@ -17,7 +18,6 @@ from memcore.faces.page import (
     next_steps,
     origins,
     reconciling,
-    sentences,
     setting_search,
     suggestions,
     tracks,
@@ -48,7 +48,7 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "start": ("answer", framing.start),
     "open": ("answer", answering.open_link),
     "edit": ("answer", answering.edit),
-    "ask": ("answer", sentences.ask),
+    "ask": ("answer", asking.ask),
     "task": ("answer", answering.choose_task),
     "preset": ("answer", load_preset),
     "reset": ("answer", answering.reset),

@@ -14,6 +14,8 @@ from memcore.config.texts import from_texts
 from memcore.config.url import Link, encode_fragment, read_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.estimation import estimate
+from memcore.faces.goals.names import meanings, written
+from memcore.faces.goals.tasks import TASKS, task_of, with_task
 from memcore.faces.page.comparing import comparison, share_with, together_note
 from memcore.faces.page.examples import (
     after_edit,
@@ -26,11 +28,9 @@ from memcore.faces.page.examples import (
 )
 from memcore.faces.page.explaining import explained
 from memcore.faces.page.fixing import repaired
-from memcore.faces.page.names import meanings, written
 from memcore.faces.page.origins import origins_note
 from memcore.faces.page.reconciling import against
 from memcore.faces.page.session import Found, Message, Patch, Session
-from memcore.faces.page.tasks import TASKS, task_of, with_task
 from memcore.faces.render import html, page
 from memcore.faces.render.applying import applies
 from memcore.faces.render.cards import LEVELS, waiting

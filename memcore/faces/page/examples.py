@@ -13,10 +13,10 @@ from html import escape
 from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.url import encode_fragment
-from memcore.faces.page.names import meanings
+from memcore.faces.goals.names import meanings
+from memcore.faces.goals.tasks import TASKS, task_of, with_task
 from memcore.faces.page.presets import presets
 from memcore.faces.page.session import Session
-from memcore.faces.page.tasks import TASKS, task_of, with_task
 from memcore.faces.render.page import EXAMPLE, Form
 from memcore.faces.render.titles import titled
 from memcore.i18n.page import label, say

@@ -10,6 +10,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.url import decode_fragment, encode_fragment, read_fragment
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
+from memcore.faces.goals.tasks import task_of, titles
 from memcore.faces.page.answering import answer_form, fill_form, form_of, load, open_link
 from memcore.faces.page.comparing import share_with
 from memcore.faces.page.examples import after_edit, origin, record_example
@@ -17,7 +18,6 @@ from memcore.faces.page.next_steps import ways
 from memcore.faces.page.presets import presets
 from memcore.faces.page.reconciling import reading_options
 from memcore.faces.page.session import Message, Patch, Session
-from memcore.faces.page.tasks import task_of, titles
 from memcore.faces.render.form import Values, form
 from memcore.faces.render.markup import html_table
 from memcore.faces.render.page import Form, example, fill

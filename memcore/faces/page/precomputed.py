@@ -13,8 +13,8 @@ from memcore.config.texts import from_texts, to_texts
 from memcore.config.training import Training
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
+from memcore.faces.goals.tasks import TASKS, with_task
 from memcore.faces.page.presets import presets
-from memcore.faces.page.tasks import TASKS, with_task
 from memcore.faces.render.page import example
 from memcore.memory.estimate import Estimate
 
@@ -34,6 +34,8 @@ def record_ahead() -> None:
             if isinstance(found, Estimate):
                 _ = found.peak  # of all ranks
         gc.collect()  # what a recording leaves behind would make the memory that is kept larger
+        gc.freeze()  # what it keeps need not be looked at again after the next one
+    gc.unfreeze()
 
 
 def _edited() -> Iterator[dict[str, str]]:

@@ -10,11 +10,11 @@ from memcore.config.json_schema import json_schema
 from memcore.config.texts import to_texts
 from memcore.config.url import encode_fragment
 from memcore.estimation import estimate_training
+from memcore.faces.goals.tasks import task_of, titles
 from memcore.faces.page.examples import example_note, record_example
 from memcore.faces.page.framing import frame
 from memcore.faces.page.next_steps import ways_of
 from memcore.faces.page.session import Session
-from memcore.faces.page.tasks import task_of, titles
 from memcore.faces.render import html
 from memcore.faces.render.curve import curve_options
 from memcore.faces.render.form import Values, form, groups

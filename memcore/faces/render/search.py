@@ -81,7 +81,8 @@ def _table(progress: Progress) -> list[str]:
     known = len(needs) == len(progress.best)
     needs = needs if known else [each.allocated for each in progress.best]
     held = say("cli-needs") if known else say("cli-allocated")
-    rows: list[tuple[str, ...]] = [("", *named, *_SIZES, held, say("cli-left"), say("cli-cost-column"))]
+    heads = (*(f"{head} GiB" for head in (held, say("cli-left"))), say("cli-cost-column"))
+    rows: list[tuple[str, ...]] = [("", *named, *_SIZES, *heads)]
     for number, (each, need) in enumerate(zip(progress.best, needs, strict=True), 1):
         named = [str(each.accelerator or "")] if several else []
         sizes = dict(zip(HEADINGS[1:], cells(each, cheapest), strict=True))

@@ -451,6 +451,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "{path} is {value}: the default of {tool}": "{path} 为 {value}：{tool} 的默认值",
     "{key} is not recognized and was ignored": "{key} 无法识别，已忽略",
     "did you mean {key}?": "是否指 {key}？",
+    "read as {flags}": "读作 {flags:s}",
     "read as a file of {tool}": "按 {tool} 的文件读取",
     "read as a command of {tool}": "按 {tool} 的命令读取",
     "transformers.TrainingArguments and TRL": "transformers.TrainingArguments 与 TRL",

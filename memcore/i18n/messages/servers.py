@@ -376,6 +376,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "encoded frames": "已编码的帧",
     "pixels of whole images": "整幅图像的像素",
     "relative positions that the tower adds to scores": "视觉塔注意力分数的相对位置偏置",
+    "quantized input": "量化后的输入",
+    "quantized product": "量化后的乘积",
     "input or product": "输入或乘积",
     "experts' workspace: {what}": "专家工作区：{what}",
     "size of the cache": "缓存大小",

@@ -407,12 +407,15 @@ def _pooled(config: Config) -> Mapping[str, int]:
     return {_POOLING: _pooling_head(config.get("vision_config"))}
 
 
+HEAD, PLACED = "head", "positions in a row of images"
+
+
 def paddle(config: Config) -> Mapping[str, int]:
-    """PaddleOCR-VL's checkpoint: transformers and vLLM load neither these nor a head of its own."""
+    """PaddleOCR-VL's checkpoint: transformers loads neither these nor a head of its own."""
     vision = config.get("vision_config")
     width, words = whole(within(vision, "hidden_size"), 1152), whole(config.get("vocab_size"))
-    head = {} if config.get("tie_word_embeddings") is not False else {"head": words * whole(config.get("hidden_size"))}
-    return {_POOLING: _pooling_head(vision), "positions in a row of images": _PACKED * width, **head}
+    head = {} if config.get("tie_word_embeddings") is not False else {HEAD: words * whole(config.get("hidden_size"))}
+    return {_POOLING: _pooling_head(vision), PLACED: _PACKED * width, **head}
 
 
 def _vila(config: Config) -> Iterator[Weight]:

@@ -143,9 +143,9 @@ class Proposal:
 
     @property
     def host(self) -> int:
-        """Return the bytes of a node's own memory that hold what a training plan offloads."""
+        """Return the bytes of a node's own memory that hold what a plan keeps there."""
         if isinstance(self.found, ServingEstimate):
-            return 0
+            return self.found.budget.host.total if self.found.budget.host else 0
         return next(each.bytes for each in host_phases(self.found.rank) if each.name == "step")
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -17,6 +17,7 @@ from memcore.messages import Message
 from memcore.questions.advising.server_changes import made
 from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, gathered, larger, usable_of
 from memcore.questions.planning.server_layouts import division_of, layouts, replicas
+from memcore.questions.roofline import Roofline
 from memcore.questions.solving import Pieces
 from memcore.records import dataclass
 from memcore.serving.changes import Becomes, ServerChange
@@ -84,7 +85,11 @@ class Servings:
             yield from gathered(found, self._composed(self.asked, ()))
             yield from gathered(found, self._replicated(found))
             if "transfer" in self.tiers:
-                yield from gathered(found, self._on_host())
+                named = self.asked[EngineSettings.type]
+                others = [each for each in registry.SERVERS if each != named]
+                yield from gathered(found, self._on_host(others if named is None else (named,)))
+                if named is not None and self._too_heavy(found):
+                    yield from gathered(found, self._on_host(others))
             if sum(self.bench.safe(each.found) for each in found) < FEW:
                 yield from gathered(found, self._others(tuple(found)))
         except SpentError:
@@ -260,13 +265,13 @@ class Servings:
         """Whether weights and the cache, in the formats that take least, are more than some GPUs have."""
         return self.least_weights + self.least_cache > capacity * gpus
 
-    def _on_host(self) -> Iterator[Served | None]:
-        """The most layers on GPUs with which the server fits, for servers that keep others on the host."""
-        named = self.asked[EngineSettings.type]
-        for server in registry.SERVERS if named is None else (named,):
+    def _on_host(self, servers: Iterable[str]) -> Iterator[Served | None]:
+        """The most layers on GPUs with which a server fits, of servers that keep others on the host."""
+        for server in servers:
             knob = server_of(server).on_gpu
             if knob is None:
                 continue
+            named = server == self.asked[EngineSettings.type]
             config = self.asked if named else self._as(server)
             base = yield from self.bench.with_(config, {})
             if not isinstance(base, ServingEstimate) or (self.bench.holds(base) and named):
@@ -281,8 +286,14 @@ class Servings:
                 best = (yield from self._fewest_experts(*found, server_of(server).experts_on_host)) if found else None
                 if best is None and found:
                     best = yield from self._most_layers(*found, knob)
-                if best is not None:
-                    yield Served("transfer", (*best[1], best[2]), best[0], -number)
+                if best is not None and (named or _is_usable(base, best[0])):
+                    kept = () if named or chosen else (_format_of(best[0]),)
+                    yield Served("transfer", (*kept, *best[1], best[2]), best[0], -number)
+
+    def _too_heavy(self, found: Sequence[Served]) -> bool:
+        """Whether weights alone, in the format that takes least, are more than the GPUs hold."""
+        capacity = (self.first.capacity or 0) * self.first.job.num_gpus
+        return self.least_weights > capacity and not any(self.bench.safe(each.found) for each in found)
 
     def _as(self, server: str) -> Config:
         """Return what is asked of another server: ranks and formats are its own."""
@@ -411,6 +422,13 @@ def _first(served: Iterator[Served | None]) -> Pieces[Served | None]:
             return each
         yield
     return None
+
+
+def _is_usable(whole: ServingEstimate, found: ServingEstimate) -> bool:
+    """Whether a token takes no longer than a second of reading weights from the host."""
+    model = found.job.model
+    away = whole.ledger.sum("weights") - found.ledger.sum("weights")
+    return away * model.active_parameters / model.parameters <= Roofline().host_memory
 
 
 def _format_of(found: ServingEstimate) -> Knob:

@@ -66,9 +66,40 @@ def own_kernels(job: ServingJob, chosen: Options) -> bool:
     return found in (9, 10) or chosen.experts in ("triton", TRTLLM)
 
 
+_BROUGHT, _WIDER = (0, 12), (0, 17)
+"""The first release whose wheel brings triton_kernels (vllm/third_party), and the first with wider tiles of it."""
+
+
+def mxfp4_tile(job: ServingJob, chosen: Options) -> int:
+    """Bytes in which Triton's kernels swizzle rows of MXFP4 on Hopper; 0 where Marlin runs.
+
+    Before 0.12 Marlin runs unless triton_kernels was installed besides (quantization/mxfp4.py, get_mxfp4_backend of
+    0.11.2): 66.0 GiB in a log of 0.10.1 that names it and in one of 0.11.2 from a wheel, 64.4 in one of 0.11.0.
+    """
+    if major(job) == HOPPER and chosen.facts.since < _BROUGHT and chosen.experts != "triton":
+        return 0
+    return 32 if chosen.facts.since < _WIDER else 64
+
+
 _CHUNK, _FORMER_CHUNK, _SMALLER = 16 * 1024, 32 * 1024, (0, 12)
 """VLLM_FUSED_MOE_CHUNK_SIZE, what it was in 0.8.5, 0.10.2 and 0.11.0, and the first release read with the smaller one.
 Marlin's kernels, for 4 bits, take all tokens."""
+_GATHERING = frozenset({None, "naive", "allgather_reducescatter"})
+"""Backends of all-to-all with which every rank has the tokens of all (distributed/device_communicators/all2all.py)."""
+
+
+def shares_experts(job: ServingJob) -> bool:
+    """Whether tokens go to experts of other data-parallel ranks (`use_all2all_kernels`)."""
+    layout = job.basics.layout
+    return layout.expert_parallel and layout.data > 1 and job.basics.model.has_experts
+
+
+def ranks_seen(job: ServingJob, chosen: Options) -> int:
+    """How many ranks' tokens a rank's experts see.
+
+    Source: vllm, model_executor/layers/fused_moe/layer.py (do_naive_dispatch_combine, read in 0.11.2).
+    """
+    return job.basics.layout.data if shares_experts(job) and chosen.backend in _GATHERING else 1
 
 
 def taken_at_once(job: ServingJob, chosen: Options) -> int:
@@ -78,8 +109,8 @@ def taken_at_once(job: ServingJob, chosen: Options) -> int:
     """
     if chosen.facts.keeps_expert_workspace:
         return 0
-    stored = job.basics.stored
+    stored, every = job.basics.stored, chosen.tokens * ranks_seen(job, chosen)
     form = stored.format_of("routed-expert", ()) if stored is not None else None
     if form is not None and form.name in ("awq", "gptq", "int4"):
-        return chosen.tokens
-    return min(chosen.tokens, _CHUNK if chosen.facts.since >= _SMALLER else _FORMER_CHUNK)
+        return every
+    return min(every, _CHUNK if chosen.facts.since >= _SMALLER else _FORMER_CHUNK)

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
+from memcore.networks.families.counted import HEAD, PLACED
 from memcore.networks.parts import Attention
+from memcore.servers.vllm.experts import shares_experts
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import Facts
 from memcore.serving import counted_towers
@@ -168,16 +170,10 @@ _DECODED = 256
 """Tokens of a rank's chunk before 0.20 (VLLM_MOE_DP_CHUNK_SIZE); since, those of a step."""
 
 
-def _shares(job: ServingJob) -> bool:
-    """Whether tokens go to experts of other data-parallel ranks (`use_all2all_kernels`)."""
-    layout = job.basics.layout
-    return layout.expert_parallel and layout.data > 1 and job.basics.model.has_experts
-
-
 def exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
     """Buffers of all-to-all, which are there before profiling (`prepare_communication_buffer_for_model`)."""
     sizes, backend = job.basics.sizes, chosen.backend
-    if not _shares(job):
+    if not shares_experts(job):
         return []
     if backend == "deepep_high_throughput":
         return deep_ep(_DEEP_EP, _DEEP_EP if sizes["EP"] > NEAR else 0, _ALL_TO_ALL)
@@ -218,6 +214,27 @@ def unseen_tower(job: ServingJob, chosen: Options) -> bool:
     return bool(encodes and model.parameters_by_kind.get("tower") and not known)
 
 
+_PLACED_UNTIL, _TIED = (0, 19), (0, 16)
+"""The first release without PaddleOCR-VL's positions, and the first that asks transformers whether its head is tied."""
+
+
+def loaded_besides(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
+    """Yield what vLLM loads of a checkpoint that transformers leaves out: PaddleOCR-VL's own head and positions.
+
+    1.89 GiB in a log of 0.11.2 are all of these (read in 0.11.2, 0.13, 0.16 to 0.19, 0.22 and 0.33).
+    """
+    extras, source = job.basics.model.published_extras, "vllm, model_executor/models/paddleocr_vl.py"
+    if PLACED not in extras or not stage.embeds:
+        return
+    each = BYTES[job.basics.dtype]
+    head = int(extras.get(HEAD, 0) * each) // job.basics.layout.tensor
+    text = "parameters × 2 B"
+    yield observed(HEAD, "weights", Range(0 if chosen.facts.since >= _TIED else head, head, head), source, text)
+    if chosen.facts.since < _PLACED_UNTIL and chosen.images:
+        places = int(extras[PLACED] * each)
+        yield observed(PLACED, "weights", Range(places, places, places), source, text)
+
+
 def projections(basics: Basics) -> list[Entry]:
     """What makes keys and values in DFlash's layers, once more as one matrix (`_build_context_kv_buffers`)."""
     proposing = basics.speculation
@@ -245,7 +262,7 @@ def elsewhere(job: ServingJob, chosen: Options) -> Iterator[str]:
         yield Message(said, format_bytes(chosen.kv_on_host))
     if chosen.connector is not None and not chosen.hybrid and sliding(job.basics):
         yield "with this connector vLLM caches the full context in all layers"
-    if chosen.backend is not None and not _shares(job):
+    if chosen.backend is not None and not shares_experts(job):
         yield "all2all_backend needs no memory without data and expert parallelism"
     elif chosen.backend in _UNKNOWN:
         yield Message("the size of {}'s buffers is unknown, so they are not counted", chosen.backend)

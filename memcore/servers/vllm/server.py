@@ -26,7 +26,10 @@ from memcore.servers.vllm.experts import (
     TRTLLM,
     flashinfer_experts,
     major,
+    mxfp4_tile,
     own_kernels,
+    ranks_seen,
+    shares_experts,
     sorting_experts,
     taken_at_once,
 )
@@ -40,6 +43,7 @@ from memcore.servers.vllm.platforms import (
     copied,
     elsewhere,
     exchanged,
+    loaded_besides,
     offloaded,
     projections,
     scaled_by_row,
@@ -175,13 +179,14 @@ def _weights(job: ServingJob, chosen: Options, stage: Stage) -> tuple[list[Entry
         whole=chosen.facts.unsplit,
         directions=chosen.facts.directions,
         deep=chosen.tokens,
-        tile=chosen.facts.mxfp4_tile,
+        tile=mxfp4_tile(job, chosen),
         towers=chosen.images or not chosen.facts.skips_towers,
         products=chosen.facts.absorbs,
     )
     slots = list(adapters(job, chosen, stage))
     if slots and chosen.facts.rounded_weights:
         slots.append(unsplit(slots, ADAPTERS, chosen.facts.unsplit))
+    weights += loaded_besides(job, chosen, stage)
     weights = scaled_by_row(job.basics, spread_over(job.basics, [*weights, *slots]))
     held, moved = offloaded(job, chosen, stage, weights)
     return [*held, *shown_loading(job, chosen, stage)], moved
@@ -299,6 +304,7 @@ def _step(job: ServingJob, chosen: Options) -> Step:
         benchmark=device_of(basics.accelerator).cache if _times(chosen) else 0,
         scores=profiled_scores(chosen),
         chunk=taken_at_once(job, chosen),
+        gathered=ranks_seen(job, chosen),
     )
 
 
@@ -413,6 +419,7 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     Where the GPU shares the host's memory, what the compilers' processes take while profiling runs counts as well
     (eugr/spark-vllm-docker, pull request 286); eager starts have none.
     """
+    several = job.basics.layout.tensor > 1 or shares_experts(job)
     told, hosted = stack_of(job.basics).while_profiling, stack_of(job.basics).hosted and integrated(job.accelerator)
     if told is not None:
         bounds, text = told, "few measured starts on this kind of accelerator are known"
@@ -422,17 +429,17 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     elif hosted:
         bounds = Range(int(-4.8 * GiB), int(0.25 * GiB), int(20.1 * GiB))
         text = "observed -4.8 to +20.1 GiB: other programs on the host and its file cache count too"
-    elif job.basics.layout.tensor > 1 and not switched(job.accelerator):
+    elif several and not switched(job.accelerator):
         bounds = Range(int(0.02 * GiB), int(0.2 * GiB), int(0.75 * GiB))
         text = "observed 0.02 to 0.75 GiB without an NVLink switch; NCCL is initialized before the first measurement"
-    elif job.basics.layout.tensor > 1 and not chosen.facts.opens_more:
+    elif several and not chosen.facts.opens_more:
         bounds = Range(int(0.4 * GiB), int(GiB), int(2.3 * GiB))
         text = "observed 0.55 to 2.1 GiB with 2 to 8 ranks before 0.12"
-    elif job.basics.layout.tensor > 1 and chosen.eager:
+    elif several and chosen.eager:
         # The pass that fuses all-reduce with norms, and its buffers, belong to what is compiled.
         bounds = Range(int(-0.1 * GiB), int(0.85 * GiB), int(2.4 * GiB))
         text = "observed 0.8 to 0.9 GiB in three eager starts with 8 ranks, and less with 2"
-    elif job.basics.layout.tensor > 1:
+    elif several:
         bounds = Range(int(1.8 * GiB), int(2.1 * GiB), int(2.4 * GiB))
         text = "observed 2.07 to 2.21 GiB with 2 and 4 ranks"
     else:

@@ -65,9 +65,6 @@ class Facts:
     of Qwen3-VL's videos by their other tokens (0.11.0 to 0.12: v1/worker/gpu_model_runner.py, profile_run)."""
     wide_steps: bool = False
     """Sizes from 256 on are captured in steps of 16, not 8."""
-    mxfp4_tile: int = 64
-    """Bytes in which rows of MXFP4 are swizzled on Hopper. Between 0.11 and 0.16 its Triton kernels pad none of
-    gpt-oss: 13.47 and 64.4 GiB in logs of 0.11 and 0.14, but 66.0 in one of 0.10.1, 7.01 of two ranks in 0.19."""
     opens_more: bool = False
     """Several ranks on NVLink switches open more than NCCL while profiling: 2.07 to 2.21 GiB in logs of 0.19, 0.55 to
     1.5 GiB in those of 0.9.2 to 0.11. Which release began is not known."""
@@ -126,11 +123,11 @@ _V1 = replace(_V1_OPTIONAL, since=(0, 8, 3), falls_back=False)
 _APART = replace(_V1, since=(0, 9, 1), whole_device=False, checks_free=True)
 _FEWER_SIZES = replace(_APART, since=(0, 10))
 _STATES = replace(_FEWER_SIZES, since=(0, 10, 2), falls_back_for_states=False)
-_TWO_MODES = replace(_STATES, since=(0, 11), skips_towers=True, two_modes=True, mxfp4_tile=32, copies_images=True)
+_TWO_MODES = replace(_STATES, since=(0, 11), skips_towers=True, two_modes=True, copies_images=True)
 _SORTING = replace(_TWO_MODES, since=(0, 11, 1), flashinfer_samples=False)
 _WIDE_STEPS = replace(_SORTING, since=(0, 12), wide_steps=True, opens_more=True)
 _WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True, shortest_steps=True, copies_images=False)
-_TRITON = replace(_WORKSPACE, since=(0, 17), mxfp4_tile=64, sampler=8, masks_with_triton=True)
+_TRITON = replace(_WORKSPACE, since=(0, 17), sampler=8, masks_with_triton=True)
 _PROFILED = replace(_TRITON, since=(0, 19), profiles_graphs=True, times_kernels=True)
 _GRAPHS = replace(_PROFILED, since=(0, 20), utilization=0.92, graphs_inside=True, checks_states=True, whole_items=True)
 _CONCURRENCY = replace(_GRAPHS, since=(0, 20, 2), tokens_by_concurrency=True)

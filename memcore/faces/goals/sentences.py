@@ -1,18 +1,14 @@
-"""A whole question in the place of a model: `serve Llama 3.1 70B to 20 users of 8k on 2 x H100`, in either language."""
+"""A whole question in one sentence: `serve Llama 3.1 70B to 20 users of 8k on 2 x H100`, in either language."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
-from memcore.faces.page.answering import edit, form_of, load
-from memcore.faces.page.examples import record_example
-from memcore.faces.page.names import meanings
-from memcore.faces.page.session import Message, Patch, Session
-from memcore.faces.page.tasks import task_of, with_task
-from memcore.faces.render.page import Form
+from memcore.faces.goals.names import meanings, written
+from memcore.faces.goals.tasks import with_task
 from memcore.serving.inference import Inference
 
 _NUMBER = r"(\d+(?:[.,]\d+)*\s?k?)"
@@ -38,9 +34,9 @@ _ENOUGH = 2
 """Settings that make a question of a text without an accelerator."""
 _SERVED = ("sglang", "trt", "gguf", "serve", "generate")
 _FILLING = re.compile(
-    r"(?:a|all|an|and|at|batch|can|card|context|do|does|fine|fine-?tun(?:e|ing)|fits?|for|from|gpus?|how|i|in|into|is|it"
-    r"|max|maximum|largest|longest|memory|my|need|of|on|one|or|per|run|size|the|to|tokens?|train|training|tun(?:e|ed|ing)"
-    r"|users?|using|want|we|what|will|with|x)"
+    r"(?:a|across|all|an|and|at|batch|can|card|context|do|does|each|fine|fine-?tun(?:e|ing)|fits?|for|from|gpus?|have|home|how|i|in|into|is|it"
+    r"|max|maximum|largest|longest|memory|my|need|of|on|one|or|per|pre-?train(?:ing)?|run|size|the|this|to|tokens?|train|training|tun(?:e|ed|ing)"
+    r"|users?|using|vram|want|we|what|will|with|would|x)"
 )
 
 
@@ -94,21 +90,14 @@ def _without(text: str, match: re.Match[str]) -> str:
     return f"{text[: match.start()]} , {text[match.end() :]}"
 
 
-def ask(session: Session, message: Message) -> Iterator[Patch]:
-    """The model's field was left: a question in it fills the sentence; anything else is an edit of the model."""
-    form = form_of(message["texts"])
-    found = asked(str(message.get("value") or ""))
-    if not found or meanings("model", str(message.get("value") or "")):
-        yield from edit(session, {**message, "path": "model"})
-        return
-    task = found.pop("task", "") or task_of(form.texts)
-    if "model" not in found and session.config is not None and isinstance(session.config.model, str):
-        found["model"] = session.config.model
-    kept: dict[str, str] = {Hardware.accelerator: form.texts.get(Hardware.accelerator, ""), Hardware.num_gpus: "1"}
-    if Hardware.accelerator not in found:
-        kept[Hardware.num_gpus] = form.texts.get(Hardware.num_gpus, "1")
-    texts = {path: text for path, text in {**kept, **found}.items() if text}
-    fresh = with_task(texts, task, frozenset(texts))
-    record_example(session, Form({}), "")
-    session.from_task = {path: text for path, text in fresh.items() if path not in texts}
-    yield from load(session, Form(fresh), message)
+def job_of(sentence: str) -> dict[str, str]:
+    """The whole job that a question describes, as text by path; empty where it names no model.
+
+    >>> job_of("serve Qwen3 32B to 50 users of 8k on 2 x H100")["engine.type"]
+    'vllm'
+    """
+    found = asked(sentence)
+    if "model" not in found:
+        return {}
+    task = found.pop("task", "full")
+    return written(with_task(found, task, frozenset(found)))
