@@ -435,6 +435,17 @@ class Method(Section, path="training.method", shorthand="name"):
         advanced=True,
     )
 
+    entropy = setting(
+        Flag(),
+        "Entropy bonus",
+        "The entropy of each generated token is part of the loss, so its gradient covers all logits (GRPO under "
+        "verl and OpenRLHF).",
+        flag="entropy-bonus",
+        engines=("none", "ddp", "fsdp", "deepspeed"),
+        default="false",
+        advanced=True,
+    )
+
 
 class Dropout(Section, path="training.dropout"):
     """Dropout probabilities while training."""

@@ -61,6 +61,9 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.method.critic": (
         "更新模型时，与模型同样大小的 critic 把参数与优化器状态留在 GPU 上（PPO；verl 未卸载 critic 时）。"
     ),
+    "training.method.entropy": (
+        "每个生成 token 的熵是损失的一部分，其梯度覆盖全部 logits（verl 与 OpenRLHF 的 GRPO）。"
+    ),
     "training.offload.optimizer": (
         "把优化器状态和更新放到主机上（Megatron 的 HybridDeviceOptimizer、torchao 的 CPUOffloadOptimizer、Dee"
         "pSpeed 的 offload_optimizer）。"

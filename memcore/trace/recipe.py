@@ -112,6 +112,8 @@ class Objective:
     """FlashAttention's cross-entropy takes log-probabilities of all tokens."""
     in_place: bool = False
     """It writes gradients over the logits."""
+    entropy: bool = False
+    """Entropies of all tokens are part of the loss."""
     tempered: str = ""
     """Logits are divided by a temperature, `in-place` or into a `new` tensor."""
 

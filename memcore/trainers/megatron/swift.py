@@ -302,7 +302,7 @@ def _saved(found: Mapping[str, Any]) -> dict[str, Any]:
     unknown = [each for each in names if each not in _MODULES]
     if unknown:
         raise UnsupportedError.of_value("modules_to_save", unknown[0], Message("supported: {}", joined(", ", _MODULES)))
-    return {_SAVED: names} if names else {}
+    return {_SAVED: names, "modules_to_save": None} if names else {}
 
 
 def _towers(found: Mapping[str, Any]) -> dict[str, Any]:

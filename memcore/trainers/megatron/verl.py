@@ -19,11 +19,12 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import GPUS, PER_NODE, Normalized
 from memcore.formats.tool import Key, Tool
+from memcore.messages import Message
 from memcore.tools.derived import gpus_of
 from memcore.trainers.megatron.bridge_files import section_of
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.swift import ADAPTED, ADAPTER, ARGUMENTS, DROPOUT, MEGATRON_SWIFT, RANK, TARGETS
-from memcore.trainers.pytorch.verl import CRITIC, DEFAULTS, VERL, batch, critic, gpus, lengths, rollout
+from memcore.trainers.pytorch.verl import CRITIC, DEFAULTS, ENTROPY, VERL, batch, critic, gpus, lengths, rollout
 
 _ACTOR, _MODEL = "actor_rollout_ref.actor.", "actor_rollout_ref.model."
 _MEGATRON = f"{_ACTOR}megatron."
@@ -59,6 +60,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         "verl: only the actor's update is estimated; generation and scoring come before it",
         "log-probabilities of vocabulary shards are counted as a supervised loss",
     ]
+    if normalized.pop(ENTROPY, 0) not in (0, None):
+        notes.append(Message("{}: the softmax and the gradient of the entropies are not counted", ENTROPY))
     sizes = [
         normalized.get(f"{name}_model_parallel_size", normalized.get(f"{name}_parallel_size", 1)) for name in _RANKS
     ]
