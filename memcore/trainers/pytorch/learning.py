@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import gcd
 from typing import Any
 
 from memcore.config.defaults import Assumption, Defaults
@@ -229,7 +230,7 @@ _OF = Training.adapter
 _ROWS = ("trainable-tokens",)
 _OWN: Mapping[Setting[int], tuple[str, ...]] = {
     Training.adapter.decompose_factor: ("lokr",),
-    Training.adapter.block_size: ("oft", "boft"),
+    Training.adapter.block_size: ("oft", "boft", "c3a"),
     Training.adapter.u: ("tinylora",),
     Training.adapter.n_frequency: ("fourierft",),
     Training.adapter.num_trainable_tokens: _ROWS,
@@ -252,7 +253,7 @@ ADAPTER_SETTINGS: tuple[Setting[Any], ...] = (
     *_OWN,
 )
 """All of them but the type."""
-_UNDROPPED = ("lokr", "oft", "boft")
+_UNDROPPED = ("lokr", "oft", "boft", "c3a")
 """Adapters whose dropout concerns other things than inputs."""
 
 
@@ -267,7 +268,10 @@ def _block(read: Defaults, model: Model, kind: str, targets: Sequence[str]) -> i
         return 0
     side = _own(read, kind, Training.adapter.block_size, _BLOCKS.get(kind, 0))
     widths = {linear.name: product(linear.inner, model.sizes) for linear in targeted(model.network, targets)}
-    for name, width in widths.items() if kind == "boft" else ():
+    if kind == "c3a":
+        outer = {linear.name: product(linear.outer, model.sizes) for linear in targeted(model.network, targets)}
+        widths = {name: gcd(width, outer[name]) for name, width in widths.items()}
+    for name, width in widths.items() if kind in ("boft", "c3a") else ():
         if width % side:
             read.refuse(
                 Training.adapter.block_size,
@@ -395,9 +399,19 @@ def _with_rows(read: Defaults, model: Model) -> Model:
     return with_trained_rows(model, tokens, read.take(Training.adapter.dtype, "fp32"))
 
 
-_BLOCKS = {"oft": 32, "boft": 4}
-_UNRANKED = ("ia3", "boft", "fourierft", "road")
-_RANKS = {"vera": 256, "miss": 64, "adalora": 12, "tinylora": 2, "randlora": 32, **dict.fromkeys(_UNRANKED, 1)}
+_BLOCKS = {"oft": 32, "boft": 4, "c3a": 256}
+_UNRANKED = ("ia3", "boft", "fourierft", "road", "c3a")
+_RANKS = {
+    "vera": 256,
+    "pvera": 256,
+    "miss": 64,
+    "adalora": 12,
+    "tinylora": 2,
+    "randlora": 32,
+    "hira": 32,
+    "gralora": 32,
+    **dict.fromkeys(_UNRANKED, 1),
+}
 """PEFT's defaults, where they are not 8."""
 
 
