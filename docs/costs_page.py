@@ -24,7 +24,10 @@ INPUTS: Mapping[str, tuple[str, str]] = {
         "arXiv 2407.08608, figures 5 and 6; MooreThreads/SimuMax, configs/system",
     ),
     "memory": ("bandwidth of the GPU's memory", "the table below"),
-    "memory_efficiency": ("share of it that kernels reach", "assumed"),
+    "memory_efficiency": (
+        "share of it that kernels reach",
+        "an A100's and a B200's as measured (MooreThreads/SimuMax, configs/system, bandwidth); assumed for others",
+    ),
     "link": ("fast links between GPUs, of one GPU in one direction", "half of the table's bandwidth"),
     "domain": ("GPUs that the fast links join; `hardware.gpus_per_node` makes it smaller", "the table below"),
     "network": (
@@ -49,6 +52,11 @@ INPUTS: Mapping[str, tuple[str, str]] = {
     ),
     "host": ("link to the host, in one direction", "assumed: PCIe 4.0 × 16 as measured by many"),
     "host_memory": ("bandwidth of the host's memory, one GPU's share", "assumed: eight channels of DDR5 for four GPUs"),
+    "host_room": (
+        "memory of a node's host, which ranks plans that offload",
+        "up to 4 TB in a DGX B200; 128 GB in a desktop (AMD, Ryzen 9 7950X); assumed: 512 GB in a workstation, 64 GB in "
+        "a laptop",
+    ),
 }
 """What each input is, and where its value comes from."""
 
@@ -115,7 +123,7 @@ bytes per element sent and `g` per gradient summed. A ring of `k` ranks sends (k
 | pipeline | 2 · m · chunks · n · h · w / t | `network`, or `link` within a node |
 | launches | 20 µs of the host for each kernel on the tape; in a pipeline or with fused kernels for each of 100 of a layer (0.3 of them where blocks are compiled), 250 where it has routed experts, 16 for each adapted matrix, and 6 of each expert (18 in 8 bits); nanotron's as measured; none for what runs in CUDA graphs (Megatron's `--cuda-graph-impl`), whose kernels take 3 µs each at least. Megatron's hosts count each expert's tokens before they start its kernels: in forward passes the GPU waits for these as far as they take longer than experts and dispatch | |
 | waited | what is sent once a step: as far as a backward pass (gradients) or a forward pass (parameters) of one micro-batch does not hide it, or all of it where the engine waits | |
-| slowest | work of the pipeline's fullest rank over the mean: layers, and the head on the last | |
+| slowest | time of the pipeline's slowest rank over the mean: the one with most layers, or the last, which has head and loss | |
 | update | P/(t·p·z) · bytes for each parameter; with 8-bit states of bitsandbytes at least 34 ps for each, and 150 µs for each tensor. PyTorch: fused kernels read parameter, gradient and states and write all but the gradient; `foreach` moves three times as much; clipping 3 times over gradients. Else 38: Adam reads gradient, parameter and moments and writes the latter three, and gradients are read for their norm and filled with zeros | `memory` × `memory_efficiency` |
 | host | P/(t·p·z) · 4 · (gathers + reductions) over `host`; 28 bytes for each parameter of Adam's step over `host_memory` | `host`, `host_memory` |
 | bubble | (p - 1) / (m · chunks) × the schedule's share | |

@@ -126,29 +126,36 @@ def meaning(name: str, known: Iterable[str] | Mapping[str, Sequence[str]]) -> li
     >>> meaning("GeForce 4090", ["rtx-4090", "rtx-4090-laptop"])
     ['rtx-4090']
     """
-    wanted = [word for word in _words(name) if word not in _BRANDS]
+    wanted = _telling(name)
     spellings = known if isinstance(known, Mapping) else {each: (each,) for each in known}
-    words = {each: [_words(spelling) for spelling in found] for each, found in spellings.items()} if wanted else {}
-    for is_meant in (_spells, _is_an_end, _is_within):
-        found = [each for each, having in words.items() if any(is_meant(wanted, one) for one in having)]
+    for is_meant in (_spells, _is_an_end, _is_within) if wanted else ():
+        found = [each for each, having in spellings.items() if any(is_meant(wanted, one) for one in having)]
         if found:
-            return sorted(found, key=lambda each: (words[each][0][: len(wanted)] != wanted, len(words[each][0])))
+            words = {each: _words(spellings[each][0]) for each in found}
+            return sorted(found, key=lambda each: (words[each][: len(wanted)] != wanted, len(words[each])))
     return []
 
 
-def _spells(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    return wanted == [word for word in words if word not in _BRANDS]
+def _spells(wanted: tuple[str, ...], name: str) -> bool:
+    return wanted == _telling(name)
 
 
-def _is_an_end(wanted: Sequence[str], words: Sequence[str]) -> bool:
+def _is_an_end(wanted: tuple[str, ...], name: str) -> bool:
+    words = _words(name)
     return wanted == words[: len(wanted)] or wanted == words[-1:]
 
 
-def _is_within(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    rest = iter(words)
+def _is_within(wanted: tuple[str, ...], name: str) -> bool:
+    rest = iter(_words(name))
     return all(each in rest for each in wanted)
 
 
-@lru_cache(maxsize=16384)
-def _words(name: str) -> list[str]:
-    return re.findall(r"[a-z]+|[0-9]+", _MARKS.sub("", name.lower()))
+@lru_cache(maxsize=8192)
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"[a-z]+|[0-9]+", _MARKS.sub("", name.lower())))
+
+
+@lru_cache(maxsize=8192)
+def _telling(name: str) -> tuple[str, ...]:
+    """The words of a name without brands."""
+    return tuple(word for word in _words(name) if word not in _BRANDS)

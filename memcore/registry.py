@@ -102,6 +102,7 @@ LOOPS: Mapping[str, Loop] = {
     "openrlhf": Loop("deepspeed"),
     "open-instruct": Loop("deepspeed"),
     "megatron-bridge": Loop("megatron"),
+    "slime": Loop("megatron"),
     "nemo": Loop("megatron"),
     "nemo-rl": Loop(),
 }
@@ -131,6 +132,7 @@ FILES = (
     "memcore.servers.lmdeploy.files",
     "memcore.servers.llamacpp.files",
     "memcore.servers.llamacpp.ollama",
+    "memcore.trainers.megatron.slime",
     "memcore.trainers.megatron.files",
     "memcore.trainers.megatron.swift",
     "memcore.trainers.megatron.configured",

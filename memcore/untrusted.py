@@ -109,10 +109,13 @@ def with_limits(found: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def unmarked(text: str) -> str:
-    """A text without its byte order mark. Raises ValueError for one in UTF-16, whose letters are not read."""
+    """A text without its byte order mark, with lines that end as Unix has them.
+
+    Raises ValueError for one in UTF-16, whose letters are not read.
+    """
     if text.startswith(_FOREIGN) or "\0" in text[:4]:
         raise ValueError("the text is in UTF-16, not in UTF-8: save it again as UTF-8")
-    return text.removeprefix(MARK)
+    return text.removeprefix(MARK).replace("\r\n", "\n")
 
 
 def deepest(brackets: Iterable[str]) -> None:

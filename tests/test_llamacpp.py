@@ -488,3 +488,18 @@ def test_a_quantized_cache_of_a_build_that_nobody_names():
     assert entries[0].bytes == entries[1].bytes
     assert entries[0].low < 1.02 * 808.02 * MiB < entries[1].low
     assert "unpacked cache" in entries[0].because
+
+
+def test_a_layer_that_is_loaded_unasked():
+    """Builds of May to July 2026 load the layer for multi-token prediction of a file that has it, later ones do not."""
+    job = {"model": "Qwen/Qwen3.8-27B", "inference": {"quantization": "q4_k_m", "max_model_len": 8192}}
+    found = [
+        sum(
+            each.high - each.bytes
+            for each in estimate({**job, "engine": engine}).ledger.entries
+            if "weights" in each.category
+        )
+        for engine in ({"type": "llama.cpp", "version": build} for build in (9849, 11_151))
+    ]
+    assert found[0] == pytest.approx(250 * MiB, rel=0.4)
+    assert found[1] == 0

@@ -145,12 +145,24 @@ def test_a_fused_loss_has_logits_of_one_pair():
         ("ms-swift", "4.1", "new"),
         ("ms-swift", "4.2", "in-place"),
         ("ms-swift", None, "in-place"),
+        ("verl", None, "in-place"),
     ],
 )
 def test_logits_over_a_temperature_by_release(framework, version, how):
     engine = {"framework": framework, **({} if version is None else {"framework_version": version})}
     found = answer({"name": "grpo", "completion_length": 512}, engine=engine)
     assert found.ranks[0].job.recipe.objective.tempered == how
+
+
+def test_entropies_that_are_learned_from():
+    """OpenRLHF 0.11, models/actor.py: the kernel of the entropies makes gradients of all logits in fp32 once more."""
+    method, engine = {"name": "grpo", "completion_length": 512}, {"type": "deepspeed", "framework": "openrlhf"}
+    plain, learned = (
+        answer({**method, **more}, engine=engine, precision="bf16-mixed").ranks[0] for more in ({}, {"entropy": True})
+    )
+    assert learned.peak_of("loss") - plain.peak_of("loss") == pytest.approx(logits(4, 512, size=4), rel=0.01)
+    with pytest.raises(ConfigError, match="applies to GRPO in verl, openrlhf"):
+        answer({**method, "entropy": True})
 
 
 def test_unsloth_never_has_logits_of_grpo():

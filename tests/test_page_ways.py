@@ -67,7 +67,7 @@ def test_free_room_is_offered(shared):
     page = at(shared, ON_EIGHT)
     room = page.get_by_role("region", name="Also certain to fit")
     expect(room.locator("[aria-busy]")).to_have_attribute("aria-busy", "false")
-    assert room.get_by_role("button").count() == 4
+    expect(room.get_by_role("button")).to_have_count(4)
     config = decode_fragment(ON_EIGHT)
     *_, solution = solve_by_piece(config, "training.micro_batch_size", certain=True)
     most = solution.value
@@ -111,6 +111,9 @@ def test_cards_for_everybody(browser, site, width, scheme):
         (SERVER, "还确定放得下"),
     ):
         page.evaluate(f"location.hash = {link!r}")
+        device = str(estimate(decode_fragment(link)).device.expected)
+        expect(page.locator("#verdict")).to_have_attribute("data-device-bytes", device)
+        expect(page.locator("#ways:not(.before)")).to_be_attached()  # the job before may have a part of the same name
         part = page.get_by_role("region", name=name)
         expect(part.locator("[aria-busy]")).to_have_attribute("aria-busy", "false")
         accessible(page)

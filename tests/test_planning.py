@@ -180,8 +180,13 @@ def test_what_is_offloaded_needs_a_host(capsys):
         assert each["node_host_bytes"] == kept
     assert main(["plan", *job, "--quality", "same"]) == 0
     offloading = sum(map(bool, on_host.values()))
-    assert capsys.readouterr().out.count(" of each node's RAM.") == offloading > 0
+    text = capsys.readouterr().out
+    assert text.count(" of each node's RAM.") == offloading > 0
+    assert text.count("--assume host_room=") == sum(held > 128 * 10**9 for held in on_host.values()) > 0
     found = plan(train("llama-3.1-8b", 2048, gpus(1, "rtx-4090")), quality="same")
+    assert [each.host_room is None for each in found.plans] == [held <= 128 * 10**9 for held in on_host.values()]
+    roomy = plan(train("llama-3.1-8b", 2048, gpus(1, "rtx-4090")), quality="same", rates={"host_room": 10**12})
+    assert all(each.host_room is None for each in roomy.plans)
     assert plan_cards(found, done=True).count(" of RAM on each node") == offloading
 
 

@@ -51,6 +51,19 @@ FLOOR = {name: number for number, floor in enumerate(FLOORS) for name in floor}
 
 
 @cache
+def nodes(path):
+    """The nodes of a file's syntax; it is parsed once for all tests."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _parsed():
+    """What was parsed goes after the last test."""
+    yield
+    nodes.cache_clear()
+
+
+@cache
 def imports(path):
     """What a module imports, with the names: when it is loaded, inside of functions, by a call, and for its types alone."""
     return tuple(_imports(path))
@@ -64,8 +77,13 @@ def _imports(path):
             yield from (f"{node.module}.{each.name}" for each in node.names)
         elif isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and called(node).endswith("import_module"):
             yield from (each.value for each in node.args if isinstance(each, ast.Constant))
+
+
+def called(call):
+    """The last name of what is called; empty if that is no name."""
+    return getattr(call.func, "id", "") or getattr(call.func, "attr", "")
 
 
 @cache
@@ -92,6 +110,7 @@ def test_imports_point_downwards(path):
     assert above == []
 
 
+@cache
 def imported():
     """What each module imports, modules and folders alone, but for the package's own names."""
     modules = {
@@ -184,7 +203,7 @@ CORE = [path for path in SOURCES if not TOLD_APART.match(name_of(path))]
 @pytest.mark.parametrize("path", CORE, ids=name_of)
 def test_the_core_compares_no_engine_by_name(path):
     """What an engine does differently is asked of its folder (`memcore.registry`) or of its row (`trace.engine.Engine`)."""
-    compared = [each for each in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(each, ast.Compare)]
+    compared = [each for each in nodes(path) if isinstance(each, ast.Compare)]
     words = [
         (node.lineno, each.value) for node in compared for each in ast.walk(node) if isinstance(each, ast.Constant)
     ]
@@ -197,7 +216,7 @@ def test_settings_are_named_by_their_attributes():
         (name_of(path), node.value)
         for path in SOURCES
         if name_of(path) not in ("hardware", "i18n.help")  # below the settings; texts by path
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value
         if node.value in SETTINGS
     ]
@@ -241,9 +260,8 @@ def test_importing_is_cheap():
 @pytest.mark.parametrize("path", [*SOURCES, ROOT / "build.py", ROOT / "site" / "main.py"], ids=lambda path: path.name)
 def test_files_and_functions_are_short(path):
     """A file is as long as its subject, up to 700 lines; no function must be scrolled."""
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 700
-    for node in ast.walk(ast.parse(text)):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 700
+    for node in nodes(path):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             assert node.end_lineno - node.lineno < 60, node.name
 
@@ -252,7 +270,7 @@ def test_every_allocation_is_explained():
     """The rules that `new` and `like` name are rows, so that no entry of a ledger lacks a title and a source."""
     place = {"new": 3, "like": 1}
     seen = set()
-    calls = (node for path in SOURCES for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    calls = (node for path in SOURCES for node in nodes(path))
     for call in calls:
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in place:
             rules = call.args[place[call.func.id] :][:1]

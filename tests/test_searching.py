@@ -695,7 +695,7 @@ def test_stages_with_different_numbers_of_layers():
     assert question.space.divided(layout) == {"parallelism.pipeline_layout": [4] * 13 + [3] * 3}
     found = estimate(config_of(question.config, layout, question.space.policies, question.space.divided(layout)))
     assert question.least(layout) <= found.allocated.expected
-    assert plan_of(found.job).heaviest == pytest.approx(question.works.slowest(layout), rel=0.01)
+    assert plan_of(found.job).layers == pytest.approx(question.works.layers(layout), rel=0.01)
 
 
 @pytest.mark.parametrize(

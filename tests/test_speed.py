@@ -16,43 +16,46 @@ from memcore.questions.roofline import roofline_for
 
 pytestmark = pytest.mark.machine
 CASES = [
-    each for name in ("speed", "fresh", "winter_speed", "late_speed", "baseline_speed", "spring_speed") for each in truth(name) if each["measured"]["quantity"] in SPEEDS
+    each for name in ("speed", "fresh", "winter_speed", "late_speed", "baseline_speed", "spring_speed", "plan_speed") for each in truth(name) if each["measured"]["quantity"] in SPEEDS
 ]  # fmt: skip
 ERRORS = {
+    "autumn, dense": 0.09,
+    "autumn, experts": 0.11,
+    "autumn, lora": 0.11,
     "baselines, dense": 0.17,
     "baselines, dense, LoRA": 0.15,
-    "baselines, experts": 0.22,
+    "baselines, experts": 0.20,
     "baselines, experts, LoRA": 0.28,
     "baselines, fp8": 0.48,
     "IBM": 0.02,
     "Llama 3 paper": 0.15,
-    "Megatron Bridge": 0.09,
-    "Megatron Bridge FP8": 0.20,
+    "Megatron Bridge": 0.07,
+    "Megatron Bridge FP8": 0.21,
     "Megatron Bridge FP8, 2026": 0.10,
-    "Megatron Bridge FP8, 2026, experts": 0.15,
-    "Narayanan 2021": 0.03,
-    "NeMo AutoModel, 2026": 0.08,
-    "NeMo AutoModel, 2026, experts": 0.21,
-    "NeMo Automodel": 0.33,
-    "Nemotron-4 340B": 0.04,
+    "Megatron Bridge FP8, 2026, experts": 0.13,
+    "Narayanan 2021": 0.04,
+    "NeMo AutoModel, 2026": 0.05,
+    "NeMo AutoModel, 2026, experts": 0.09,
+    "NeMo Automodel": 0.25,
+    "Nemotron-4 340B": 0.07,
     "SimuMax B200": 0.07,
     "Unsloth": 0.20,
-    "late, dense": 0.16,
-    "late, lora": 0.11,
-    "late, moe": 0.14,
-    "llm-foundry, long sequences": 0.25,
-    "llm-foundry, one node": 0.14,
+    "late, dense": 0.14,
+    "late, lora": 0.10,
+    "late, moe": 0.15,
+    "llm-foundry, long sequences": 0.22,
+    "llm-foundry, one node": 0.12,
     "llm-foundry, several nodes": 0.14,
     "spring, dense": 0.10,
-    "spring, lora": 0.18,
+    "spring, lora": 0.17,
     "spring, tuning": 0.19,
-    "torchtitan, 2025": 0.12,
-    "torchtitan, 2025, experts": 0.25,
-    "torchtitan, 500 W": 0.14,
+    "torchtitan, 2025": 0.10,
+    "torchtitan, 2025, experts": 0.24,
+    "torchtitan, 500 W": 0.13,
     "winter, fp8": 0.08,
-    "winter, moe": 0.14,
-    "winter, nanoGPT": 0.36,
-    "winter, torchtune": 0.08,
+    "winter, moe": 0.13,
+    "winter, nanoGPT": 0.20,
+    "winter, torchtune": 0.07,
 }
 """Mean absolute error of each kind, rounded up.
 
@@ -83,6 +86,12 @@ not known: attention between them is counted. Sixteen of NeMo 24.12
 on H100s in FP8 were written down after those: as they came, dense ones were 9, fine-tuning 18 and LoRA 32 % off, and 12
 of 15 were inside the range; one names a model that is in no catalog. Frozen parameters were gathered and their gradients
 summed, and what they read was transposed as for gradients of weights: without that LoRA is 17 % off, and 14 are inside.
+Thirty-five of KempnerForge, IBM's
+compiled FSDP, Qwen3's experts on H800s and Qwen's LoRA on an A100 were written down after those: as they came, dense ones
+were 8.5 % off (all 20 inside the range), those with experts 43 (2 of 6) and LoRA 17 (1 of 9). The head of a pipeline's last
+rank was counted by its operations, though layers with experts take longer for theirs: 32 stages of Qwen3-235B were
+expected to take 1.5 to 1.8 times as long as they do. Elementwise kernels reach more of an A100's memory than seven
+tenths. With both, four kinds are a little further off than they were (Nemotron's 7 instead of 4 %).
 The table of fine-tuning names no chunks of a stage, which may be why those with a pipeline are expected to be slower.
 nanoGPT's is of a release of 2022 without compilation. Of NeMo AutoModel's two gpt-oss runs, expressible since its attention
 is, the one on 8 GPUs is 29 % too fast; why is not known. Gradients that only the last micro-batch reduces
@@ -107,6 +116,8 @@ def kind_of(case):
         return f"late, {case['regime']}"
     if case["id"].startswith("spring-"):
         return f"spring, {'tuning' if '-sft-' in case['id'] else case['regime']}"
+    if case["id"].startswith("plan-"):
+        return f"autumn, {case['regime']}"
     if case["id"].startswith("winter-"):
         tool = {"torchtune": "torchtune", "nanogpt": "nanoGPT"}
         return f"winter, {tool.get(case['id'].split('-')[1], case['regime'])}"

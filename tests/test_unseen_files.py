@@ -476,7 +476,10 @@ def test_sub_groups_are_of_stage_3_alone():
     ("text", "words"),
     [
         ("CUDA_VISIBLE_DEVICES=0,1 swift sft --model Qwen/Qwen2.5-7B --tuner_type lora", "set NPROC_PER_NODE to 2"),
-        ("base_model: gpt2\nsequence_len: 8\nqat:\n  weight_dtype: int4\n", "not supported yet"),
+        (
+            "base_model: gpt2\nsequence_len: 8\nqat:\n  weight_dtype: int4\n",
+            "activation_dtype int8 with weight_dtype int4",
+        ),
         ("base_model: gpt2\nsequence_len: 8\nlisa_n_layers: 2\n", "not supported yet"),
         (EARLIER + "  backend: {te_fp8: {recipe: block}}\n", "not supported yet"),
     ],
@@ -1348,6 +1351,17 @@ spec:
 EOF
 """
 """In the way of vLLM's docs/deployment/k8s.md."""
+CHART = """\
+servingEngineSpec:
+  modelSpec:
+  - repository: vllm/vllm-openai
+    tag: v0.10.1
+    modelURL: mistralai/Mistral-7B-Instruct-v0.2
+    vllmConfig: {maxModelLen: 32000}
+    nodeSelectorTerms:
+    - matchExpressions: [{key: nvidia.com/gpu.product, operator: In, values: [NVIDIA-RTX-A6000]}]
+"""
+"""vllm-project/production-stack, helm/examples."""
 LAUNCHED_WITH = """\
 cat > acc.yaml <<EOF
 distributed_type: FSDP
@@ -1363,6 +1377,7 @@ WRITTEN = {
     IN_A_TASK: {"training.adapter.rank": 16, "training.sequence_length": 2048},
     WRAPPED: {"hardware.num_gpus": 16, "training.sequence_length": 4096},
     APPLIED: {"inference.max_model_len": 4096},
+    CHART: {"engine.version": "v0.10.1", "hardware.accelerator": "rtx-a6000"},
     LAUNCHED_WITH: {"engine.type": "fsdp", "engine.version": 2, "hardware.num_gpus": 4, "training.micro_batch_size": 2},
 }
 

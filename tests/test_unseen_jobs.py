@@ -687,3 +687,103 @@ def test_mappings_that_become_longer(more, batch):
             read(("train.py", script))
     else:
         assert read(("train.py", script))[0]["training.micro_batch_size"] == batch
+
+
+FACTORY_FILE = (
+    "model_name_or_path: Qwen/Qwen2.5-7B\nstage: sft\nfinetuning_type: full\ncutoff_len: 2048\n"
+    "per_device_train_batch_size: 1\nbf16: true\n"
+)
+AXOLOTL_FILE = "base_model: Qwen/Qwen2.5-7B\nsequence_len: 2048\nmicro_batch_size: 1\nflash_attention: true\n"
+FOUNDRY_FILE = (
+    "max_seq_len: 2048\ndevice_train_microbatch_size: 4\nprecision: amp_bf16\nmodel:\n  name: hf_causal_lm\n"
+    "  pretrained_model_name_or_path: meta-llama/Llama-2-7b-hf\nfsdp_config:\n  sharding_strategy: FULL_SHARD\n"
+)
+VLLM_FILE = "model: Qwen/Qwen2.5-7B\nmax-model-len: 2048\ngpu-memory-utilization: 0.5\n"
+LENGTH, EACH = "training.sequence_length", "training.micro_batch_size"
+OVERRIDDEN = [
+    ("llamafactory-cli train x.yaml cutoff_len=512 \\\n  per_device_train_batch_size=4", FACTORY_FILE, {LENGTH: 512, EACH: 4}),
+    ("torchrun --nproc_per_node 8 src/train.py x.yaml cutoff_len=512", FACTORY_FILE, {LENGTH: 512, "hardware.num_gpus": 8}),
+    ("axolotl train x.yaml --sequence-len 512 --no-flash-attention", AXOLOTL_FILE, {LENGTH: 512, "training.attention": None}),
+    ("accelerate launch --num_processes 4 -m axolotl.cli.train x.yaml --micro_batch_size=3", AXOLOTL_FILE, {EACH: 3}),
+    ("composer -n 8 train/train.py x.yaml max_seq_len=512 device_train_microbatch_size=2", FOUNDRY_FILE, {LENGTH: 512, EACH: 2}),
+    ("trl sft --config x.yaml --max_length 256 --accelerate_config zero3 --num_processes 4", TRL,
+     {LENGTH: 256, EACH: 4, "engine.zero_stage": 3, "hardware.num_gpus": 4}),
+    ("vllm serve --config x.yaml --max-model-len 512", VLLM_FILE,
+     {"inference.max_model_len": 512, "engine.gpu_memory_utilization": 0.5, "model": "Qwen/Qwen2.5-7B"}),
+    ("vllm serve Qwen/Qwen3-8B --config x.yaml", VLLM_FILE, {"inference.max_model_len": 2048, "model": "Qwen/Qwen3-8B"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "text", "wanted"), OVERRIDDEN, ids=range(len(OVERRIDDEN)))
+def test_words_behind_a_file_hold(command, text, wanted):
+    """Each program takes them in its own way: LLaMA-Factory and composer as words, axolotl and vLLM as flags."""
+    found, _ = read(("run.sh", f"{command}\n"), ("x.yaml", text))
+    assert {path: found.get(path) for path in wanted} == wanted
+
+
+SLIME = """\
+source "${SCRIPT_DIR}/models/qwen3-4B.sh"
+CKPT=(--hf-checkpoint /root/Qwen3-4B --ref-load /root/ref)
+PERF=(--tensor-model-parallel-size 2 --sequence-parallel --use-dynamic-batch-size --max-tokens-per-gpu 9216)
+ray job submit -- python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate ${MODEL_ARGS[@]} \\
+  ${CKPT[@]} ${PERF[@]} --global-batch-size 256 --n-samples-per-prompt 8 --rollout-max-response-len 8192
+"""
+"""THUDM/slime, scripts/run-qwen3-4B.sh."""
+STARTED = {
+    SLIME: {
+        "model": "Qwen/Qwen3-4B", "engine.type": "megatron", "engine.distributed_optimizer": True, LENGTH: 9216,
+        "training.gradient_accumulation_steps": 64, "training.precision": "bf16-mixed", "hardware.num_gpus": 8,
+    },
+    "read -r -d '' C <<EOF\nopenrlhf.cli.train_sft --pretrain Qwen/Qwen3-8B \\\n  --micro_train_batch_size 2\nEOF\n"
+    "deepspeed --num_gpus 4 --module $C\n": {EACH: 2, "hardware.num_gpus": 4},
+    "srun -p x --nodes=2 --ntasks=16 --ntasks-per-node=8 python -u t.py --model_name_or_path OpenGVLab/InternVL3-8B \\\n"
+    " --conv_style a --force_image_size 448 --per_device_train_batch_size 1 --use_packed_ds True": {
+        "hardware.num_gpus": 16, "training.attention": "flash", "training.packed_sequences": True, LENGTH: 8192,
+    },
+}  # fmt: skip
+"""JYudelson1/OpenRLHF-reward-hacking, train_sft_llama.sh; OpenGVLab/InternVL, internvl_chat/shell/internvl2.5."""
+
+
+@pytest.mark.parametrize("text", STARTED, ids=("slime", "document", "srun"))
+def test_what_starts_a_script_says_its_processes(text):
+    found, _ = read(("run.sh", text))
+    assert {path: found.get(path) for path in STARTED[text]} == STARTED[text]
+
+
+def test_a_script_that_another_reads_by_a_variable():
+    """JYudelson1/OpenRLHF-reward-hacking, train_llama_slurm.sh; simplescaling/s1, sft_slurm.sh with its JSON."""
+    outer = 'readonly S="inner.sh"\nsource ./${S} slurm\nvllm serve Qwen/Qwen3-8B --max-model-len $N\n'
+    assert read(("run.sh", outer), ("inner.sh", "N=512\n"))[0]["inference.max_model_len"] == 512
+    script = (
+        'torchrun --nproc_per_node 8 t.py --model_name Qwen/Qwen3-8B --fsdp "full_shard auto_wrap" --block_size=512'
+        ' --fsdp_config="train/f.json" --per_device_train_batch_size 1 --bf16 True\n'
+    )
+    found, _ = read(("run.sh", script), ("f.json", '{"activation_checkpointing": true}'))
+    assert (found["engine.type"], found["training.activation_checkpointing.policy"]) == ("fsdp", "full")
+
+
+def test_what_is_rounded_and_what_is_frozen():
+    """axolotl, examples/llama-3/3b-qat-fsdp2.yaml; torchtune, recipes/configs/llama3_2_vision/11B_lora.yaml."""
+    rounded = f"{AXOLOTL_FILE}qat:\n  activation_dtype: int8\n  weight_dtype: int4\n"
+    assert read(("a.yaml", rounded))[0]["training.fake_quantization"] == "int8-int4"
+    vision = (
+        "model:\n  _component_: torchtune.models.{}\n{}batch_size: 1\noptimizer: {{_component_: torch.optim.AdamW}}\n"
+    )
+    for said in ("", "  decoder_trainable: frozen\n"):
+        with pytest.raises(UnsupportedError, match="model.decoder_trainable: found 'frozen'"):
+            read(("t.yaml", vision.format("llama3_2_vision.lora_llama3_2_vision_11b", said)), gpus=1)
+    found, notes = read(
+        ("t.yaml", vision.format("llama4.lora_llama4_scout_17b_16e", "  decoder_trainable: lora\n")), gpus=1
+    )
+    assert found["training.adapter.type"] == "lora"
+    assert any("adapters outside the decoder" in note for note in notes)
+
+
+def test_spelling_is_of_no_account():
+    """Lines that end as on Windows, and dashes in flags of scripts that `HfArgumentParser` reads."""
+    flags = "--model_name_or_path gpt2 --per_device_train_batch_size 3 \\\n  --max_length 64 --bf16 True\n"
+    plain, _ = read(("run.sh", f"accelerate launch --num_processes 2 sft.py {flags}"))
+    dashed = f"accelerate launch --num_processes 2 sft.py {flags.replace('_', '-')}"
+    assert read(("run.sh", dashed))[0] == read(("run.sh", dashed.replace("\n", "\r\n")))[0] == plain
+    manifest = "apiVersion: v1\nkind: Service\n---\nspec:\n  containers:\n  - command: [vllm, serve, gpt2, --max-model-len, 64]\n"
+    assert read(("k.yaml", manifest.replace("\n", "\r\n")))[0]["inference.max_model_len"] == 64

@@ -132,6 +132,11 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
                     "randlora",
                     "road",
                     "miss",
+                    "c3a",
+                    "delora",
+                    "gralora",
+                    "hira",
+                    "pvera",
                     "ia3",
                 ),
                 *("ln-tuning", "trainable-tokens", "prefix-tuning", "prompt-tuning", "p-tuning"),
@@ -152,6 +157,11 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
                 "randlora": "RandLoRA: scales of random matrices shared by all layers, of full rank",
                 "road": "RoAd: turns and scales pairs of the result",
                 "miss": "MiSS: one matrix over sums of input groups",
+                "c3a": "C3A: circulant blocks, multiplied by after a Fourier transform",
+                "delora": "DeLoRA: LoRA whose matrices are of bounded length",
+                "gralora": "GraLoRA: LoRA for each of four blocks of the matrix",
+                "hira": "HiRA: a low-rank matrix times the frozen one, element by element, as a dense matrix",
+                "pvera": "PVeRA: VeRA that samples between a mean and a variance",
                 "ia3": "IA3: a factor per output row, or per input element of the last feed-forward matrix",
                 "ln-tuning": "trains the norms only",
                 "trainable-tokens": "trains chosen rows of the embedding",
@@ -225,9 +235,9 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
     block_size = setting(
         Integer(),
         "Block size",
-        "OFT and BOFT: size of the rotation blocks (`oft_block_size`, `boft_block_size`).",
+        "OFT and BOFT: size of the rotation blocks (`oft_block_size`, `boft_block_size`); C3A: of the circulant ones.",
         flag="adapter-block",
-        default="32 for OFT without a rank, 4 for BOFT, as in PEFT",
+        default="32 for OFT without a rank, 4 for BOFT, 256 for C3A, as in PEFT",
         advanced=True,
     )
     num_trainable_tokens = setting(
@@ -421,6 +431,17 @@ class Method(Section, path="training.method", shorthand="name"):
         "(PPO; verl without critic offloading).",
         flag="critic",
         engines=("none", "ddp", "fsdp", "deepspeed", "megatron"),
+        default="false",
+        advanced=True,
+    )
+
+    entropy = setting(
+        Flag(),
+        "Entropy bonus",
+        "The entropy of each generated token is part of the loss, so its gradient covers all logits (GRPO under "
+        "verl and OpenRLHF).",
+        flag="entropy-bonus",
+        engines=("none", "ddp", "fsdp", "deepspeed"),
         default="false",
         advanced=True,
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import UnsupportedError
+from memcore.formats.nodes import card_of
 from memcore.formats.shell import END, ENVIRONMENT
 
 _TOLD = (
@@ -44,7 +45,7 @@ def commands(content: Mapping[Any, Any]) -> str | None:
     if not any(key in content for key in _TOLD):
         return None
     content = _filled_in(content)
-    found = list(_scripts(_swapped(content), 0))
+    found = list(_scripts(_swapped(content), 0, ""))
     return "\n".join(found) if found else None
 
 
@@ -111,11 +112,11 @@ _LONGEST = 2**16
 """Characters of a command to which macros are still added."""
 
 
-RELEASE = "SERVER_RELEASE"
-"""The variable that says which release of a server a container's image has."""
+RELEASE, CARD = "SERVER_RELEASE", "NODE_ACCELERATOR"
+"""The variables that say which release of a server a container's image has, and which GPU its node."""
 _RELEASES = re.compile(
     r"(?:^|/)(?:(?:vllm-openai|sglang)(?:-rocm)?|text-generation-inference|lmdeploy|tensorrt-llm/release|llama\.cpp)"
-    r":[\w.-]*?(?:(?<![\w.])v?(\d{1,3}(?:\.\d{1,4}){1,3})(?:\.post\d)?(?![\d.])|\bb(\d{3,6})\b)"
+    r":[\w.-]*?(?:(?<![\w.])v?(\d{1,3}(?:\.\d{1,4}){1,3})(?:\.post\d)?(?!\.?\d)|\bb(\d{3,6})\b)"
 )
 
 
@@ -143,22 +144,30 @@ def program_of(image: str) -> str:
     return next((program for name, program in _IMAGES.items() if name in image), "")
 
 
-def _scripts(content: object, deep: int) -> Iterator[str]:
+def _scripts(content: object, deep: int, card: str) -> Iterator[str]:
+    """Yield what containers run, on nodes with an accelerator."""
     if deep > _DEEPEST:
         return
     if isinstance(content, Mapping):
+        card = card_of(content) or card
         own = [content[name] for name in _COMMANDS if content.get(name)]
         described = _described(content)
         if described is not None:
-            yield "".join(_variables(content)) + described
+            release = release_of(f"{content.get('repository')}:{content.get('tag')}")
+            yield "".join(_variables(content)) + _on(card) + _of(release) + described
         elif (own and all(_is_command(each) for each in own)) or _known_image(content):
-            yield "".join(_variables(content)) + _run(content, [_expanded(each, content) for each in own])
+            yield "".join(_variables(content)) + _run(content, [_expanded(each, content) for each in own], card)
         else:
             for value in content.values():
-                yield from _scripts(value, deep + 1)
+                yield from _scripts(value, deep + 1, card)
     elif isinstance(content, list):
         for value in content:
-            yield from _scripts(value, deep + 1)
+            yield from _scripts(value, deep + 1, card)
+
+
+def _on(card: str) -> str:
+    """What stands in front of a command that runs on an accelerator."""
+    return f"{CARD}={card} " if card else ""
 
 
 _EXPANDED = re.compile(r"\$\((\w{1,80})\)")
@@ -199,7 +208,7 @@ def _described(content: Mapping[Any, Any]) -> str | None:
         return _of_inference_service(content, model)
     url, operated = content.get("url"), _OPERATED.get(str(content.get("engine", "")).lower())
     if isinstance(url, str) and operated is not None:
-        if "tpu" in str(content.get("resourceProfile", "")):
+        if _NO_GPU.match(str(content.get("resourceProfile", ""))):
             raise UnsupportedError("resourceProfile", "found {!r:.80}; supported: GPUs", content["resourceProfile"])
         return _joined([*operated, url.partition("://")[2].partition("?")[0], *more], 2)
     stored = content.get("storageUri")
@@ -234,6 +243,8 @@ def _of_inference_service(content: Mapping[Any, Any], model: Mapping[Any, Any]) 
     return f"{_joined(found, 2)} {more or ''}".strip()
 
 
+_NO_GPU = re.compile(r"cpu\b|.*tpu")
+"""kubeai's profiles of nodes without GPUs (charts/kubeai/values.yaml)."""
 _OPERATED: Mapping[str, tuple[str, ...]] = {"vllm": ("vllm", "serve", "--model"), "ollama": ("ollama", "run")}
 """What kubeai starts for each of its engines, in front of the model."""
 _FIELDS: Mapping[str, str] = {
@@ -291,14 +302,20 @@ def _is_command(value: object) -> bool:
     )
 
 
-def _run(content: Mapping[Any, Any], own: list[Any]) -> str:
+def _of(release: str) -> str:
+    """What stands in front of a command of a server's release."""
+    return f"{RELEASE}={release} " if release else ""
+
+
+def _run(content: Mapping[Any, Any], own: list[Any], card: str) -> str:
     """One container's command: a script is taken as it is, words are quoted."""
     words = [word for each in own for word in _words(each)]
+    exported = f"export {_on(card)}\n" if card else ""
     if content.get("commands") or content.get("run"):
-        return "\n".join(words)
+        return exported + "\n".join(words)
     entry = _words(content.get("entrypoint") or "")
     release = release_of(str(content.get("image", "")))
-    told = f"export {RELEASE}={release}\n" if release else ""
+    told = exported + (f"export {_of(release)}\n" if release else "")
     script = next((word for word in entry if "\n" in word.strip()), None)
     if script is not None:
         rest = " ".join(_quoted(word) for word in words)
@@ -314,7 +331,7 @@ def _run(content: Mapping[Any, Any], own: list[Any]) -> str:
     program = named[0] if named else own_program or usual or _UNKNOWN
     behind = not words or words[0].startswith("-") or (usual == _ON_A_MODEL and not _runs(words))
     start = f"{program} " if behind else ""
-    return (f"{RELEASE}={release} " if release else "") + start + " ".join(_said(word, own) for word in words)
+    return _on(card) + _of(release) + start + " ".join(_said(word, own) for word in words)
 
 
 _ON_A_MODEL = "vllm serve"
@@ -396,7 +413,8 @@ def _gpus(resources: object) -> int:
         return 0
     wanted = resources.get("accelerators", resources.get("gpu"))
     if isinstance(wanted, Mapping):
-        counts = [each for each in wanted.values() if isinstance(each, int)]
+        words = [str(name if count is None else count) for name, count in wanted.items()]  # `{L4:1, A10G:1}`
+        counts = [int(found[1]) for each in words if (found := _COUNTED.fullmatch(each))]
         return counts[0] if len(set(counts)) == 1 else 0
     found = _COUNTED.fullmatch(str(wanted)) if isinstance(wanted, str) else None
     return int(found[1]) if found and ":" in str(wanted) else 1 if isinstance(wanted, str) else 0

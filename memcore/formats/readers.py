@@ -15,7 +15,8 @@ from memcore.formats.modelfile import of_modelfile
 from memcore.formats.normalized import GPUS, PER_NODE, interpolated
 from memcore.formats.python import of_shell
 from memcore.formats.shell import END, ENVIRONMENT, FILE, OUTSIDE, words
-from memcore.formats.values import number
+from memcore.formats.slurm import started_by
+from memcore.formats.values import number, underscored
 from memcore.formats.yaml import read_yaml
 from memcore.limits import NESTING, whole
 from memcore.messages import Message
@@ -258,12 +259,12 @@ def of_command(found: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     served = deployed(found)
     if served is not None:
         return "argv", served
-    of_file = _of_trainer(found) or _overridden(found) or _LITGPT.search(str(found.get("", ""))) is not None
+    of_file = _of_trainer(found) or _overridden(found) or _KEYED.search(str(found.get("", ""))) is not None
     return ("yaml", as_file(found)) if of_file else ("argv", found)
 
 
-_LITGPT = re.compile(r"\blitgpt (?:finetune|pretrain)")
-"""A program whose arguments are the keys of its files (jsonargparse)."""
+_KEYED = re.compile(r"\blitgpt (?:finetune|pretrain)|\b(?:llamafactory[.-]cli|lmf) train\b")
+"""Programs whose arguments are the keys of their files."""
 
 
 def _overridden(found: Mapping[str, Any]) -> bool:
@@ -275,7 +276,7 @@ def _of_trainer(found: Mapping[str, Any]) -> bool:
     """Whether a command runs a loop around the Hugging Face Trainer, whose arguments are the keys of its files."""
     if str(found.get("--module", found.get("-m", ""))).startswith("openrlhf."):
         return False
-    return bool(_TRAINERS & set(found)) or _SWIFT.search(str(found.get("", ""))) is not None
+    return bool(_TRAINERS & {*map(underscored, found)}) or _SWIFT.search(str(found.get("", ""))) is not None
 
 
 def parsed(text: str, name: str, notes: list[str] | None = None) -> dict[str, Any]:
@@ -297,12 +298,12 @@ def as_file(found: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a script of the Hugging Face Trainer, which are the keys of its files, and the launcher's GPUs."""
     counts = started(found)
     kept = [name for name in found if name[:1] == "*" or name[:1].isalpha() or name.startswith("--")]
-    named = {name.removeprefix("--"): found[name] for name in kept if name not in _PROCESSES}
+    spelled = str if _overridden(found) else underscored
+    named = {spelled(name).removeprefix("--"): found[name] for name in kept if name not in _PROCESSES}
     if _overridden(found):  # whatever else stands there is the launcher's
         named = {name: value for name, value in named.items() if f"--{name}" not in found or name in _OF_CONFIG}
     keys = {name: _SAID.get(value, value) if isinstance(value, str) else value for name, value in named.items()}
-    keys = _opened(keys)
-    keys[""] = found.get("", "")
+    keys = {**_opened(keys), "": found.get("", "")}
     return {**keys, **counts}
 
 
@@ -467,7 +468,7 @@ _LISTED = 12
 _LAUNCHED = re.compile(
     r"vllm serve|vllm\.entrypoints|vllm/vllm-openai\S*|sglang\.launch_server|sglang serve|trtllm-serve"
     r"|llama-server|llama-cli|text-generation-launcher|lmdeploy serve api_server|ollama run"
-    r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b|\b(?:llamafactory[.-]cli|lmf) train\b"
+    r"|\b(?:swift|megatron) (?:sft|pt|rlhf|deploy|infer)\b|\b(?:llamafactory[.-]cli|lmf) train\b|\bsrc/train\.py "
     r"|swift/cli/(?:_megatron/)?(?:sft|pt|rlhf|deploy|infer)\.py"
     r"|examples/run_(?:vlm_)?(?:grpo|sft|dpo|rm)\.py"
     r"|verl\.trainer\.\w+|recipe\.dapo\.main_dapo|openrlhf\.cli\.train_\w+|\btraining/run_recipe\.py"
@@ -490,7 +491,9 @@ def _overriding_in(text: str) -> bool:
 
 _OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)+|config)=")
 _ANY_OVERRIDE = re.compile(r"[+~]{0,2}([a-z]\w*(?:\.\w+)*)=")
-_WITHOUT_SECTIONS = re.compile(r"verl\.trainer\.fsdp_sft_trainer|\btune\srun\s")
+_ON_A_FILE = r"\b(?:llamafactory[.-]cli|lmf)\strain\b|\bsrc/train(?:_bash)?\.py\s\S+\.(?:ya?ml|json)\b"
+"""LLaMA-Factory on a file, whose keys words override (hparams/parser.py, `read_args`)."""
+_WITHOUT_SECTIONS = re.compile(rf"verl\.trainer\.fsdp_sft_trainer|\btune\srun\s|\bcomposer\s.*\.py\s|{_ON_A_FILE}")
 """Programs some of whose keys are in no section."""
 _FACTORIES = re.compile(r"\bnemo\sllm\s")
 """What begins a command that overrides whole sections too, as in `peft=none`."""
@@ -539,7 +542,7 @@ def _parted(found: list[str]) -> list[list[str]]:
     for word in found:
         commands[-1].append(word)
         if word == END:
-            command, environment = contained(commands[-1]) or (commands[-1], {})
+            command, environment = contained(commands[-1]) or (started_by(commands[-1]), {})
             script = within(command) or _of_manifest(command)
             commands[-1:] = _submitted_in(command) if script is None else _parted(words(script))[:-1]
             commands += [[f"{ENVIRONMENT}{name}={value}", END] for name, value in environment.items()]
@@ -557,7 +560,7 @@ def _submitted_in(command: list[str]) -> list[list[str]]:
     >>> _submitted_in(["python", "submit.py", "--gpus", "1", "--", "python", "train.py", "--lr", "1", ";"])
     [['python', 'train.py', '--lr', '1', ';']]
     """
-    at = command.index("--") if "--" in command else 0
+    at = command.index("--") if "--" in command[:-1] else 0
     if at < 1 or not _STARTS.match(command[at + 1]):
         return [command]
     found: list[list[str]] = [[]]
@@ -572,7 +575,7 @@ def _submitted_in(command: list[str]) -> list[list[str]]:
 
 def _of_manifest(command: Sequence[str]) -> str | None:
     """The script of the containers that a file describes which a script writes; None for another file or command."""
-    name, _, text = command[0].partition("=")
+    name, _, text = command[0].partition("=") if command else ("", "", "")
     if not name.startswith(FILE) or not name.endswith(_YAML):
         return None
     found = _contained_in(text)

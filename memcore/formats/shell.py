@@ -38,6 +38,8 @@ _POSITION = re.compile(r"\$\d{1,2}\b")
 ENVIRONMENT, FILE = "*env.", "*file."
 """How words begin that stand for a variable of the environment, and for a file that the script writes."""
 _WRITTEN = re.compile(r"(?:>>?|\btee(?: -a)?)[ \t]*(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s<>|&;]{1,200})")
+_STORED = re.compile(r"\bread[ \t][^\n<|;]{0,80}?\b(\w{1,80})[ \t]*<<")
+"""A document that becomes a variable."""
 _HERE = re.compile(r"<<(-?)[ \t]*([\"']?)(\w{1,80})\2([^\n]*)\n")
 """How a document within a script begins."""
 _PRINTED = re.compile(r"(?:^|[;{(&])[ \t]*cat[ \t]*$")
@@ -218,28 +220,27 @@ class _Script:
         self._finish()
 
     def _here(self) -> bool:
-        """A file of settings that is written out in the script, which is kept; any other document is read on."""
+        """A file of settings that is written out in the script, or a variable; any other document is read on."""
         begins = _HERE.match(self.text, self.at)
         if begins is None:
             return False
         line = self.text[self.text.rfind("\n", 0, self.at) + 1 : begins.end() - 1]
-        target = _WRITTEN.search(line)
-        name = "" if target is None else self._filled_in(target[1]).removeprefix("./")
         ends = re.compile(rf"^[ \t]*{begins[3]}[ \t]*$", re.MULTILINE).search(self.text, begins.end())
-        if ends is not None and target is None and _HANDED.search(line):
-            name = f"{len(self.files)}{_CONFIGS[0]}"
-        elif ends is not None and target is None and _PRINTED.search(line[: line.rfind("<<")]):
-            self.command = []
-            self.at = ends.end()
-            return True
-        if ends is None or not (name.endswith(_CONFIGS) or name.startswith("$")):
+        if ends is None:
             return False
+        target, stored = _WRITTEN.search(line), _STORED.search(line)
+        name = "" if target is None else self._filled_in(target[1]).removeprefix("./")
         body = self.text[begins.end() : ends.start()]
-        more = ">>" in target[0] if target else False
-        text = body if begins[2] else self._filled_in(body)
-        self.files[name] = self.files.get(name, "") * more + text
-        self.command = []
-        self.at = ends.end()
+        if target is None and _HANDED.search(line):
+            name = f"{len(self.files)}{_CONFIGS[0]}"
+        if name.endswith(_CONFIGS) or name.startswith("$"):
+            before = self.files.get(name, "") if target and ">>" in target[0] else ""
+            self.files[name] = before + (body if begins[2] else self._filled_in(body))
+        elif target is None and stored is not None:
+            self._given({stored[1]: (self._filled_in(body.replace("\\\n", " ").strip()), False)}, [], exports=False)
+        elif target is not None or not _PRINTED.search(line[: line.rfind("<<")]):
+            return False
+        self.command, self.at = [], ends.end()
         return True
 
     def _filled_in(self, text: str) -> str:

@@ -59,3 +59,38 @@ def processes(asked: Mapping[str, str], words: Sequence[str]) -> list[str]:
     if tasks == "1" or "srun" not in words or ".py" not in spoken or _LAUNCHERS.search(spoken):
         return []
     return ["--nnodes", asked["SLURM_NNODES"], "--nproc_per_node", tasks]
+
+
+_STARTED = re.compile(
+    r"(?:.*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|(?:ba)?sh|vllm|sglang|uv|env|numactl|nsys|swift|megatron|tune"
+    r"|apptainer|singularity|enroot|trtllm-\w+|[\w.-]+\.(?:sh|py))$"
+)
+"""Programs that `srun` starts, behind its own options."""
+_COUNTS: Mapping[str, str] = {"-N": "--nodes", "-n": "--ntasks", "--tasks-per-node": "--ntasks-per-node"}
+
+
+def started_by(command: Sequence[str]) -> list[str]:
+    """Return what `srun` starts, with the processes that it starts of a script of Python; another command as it is.
+
+    >>> started_by("srun -p gpu --nodes=2 --ntasks-per-node=8 python -u train.py --lr 1".split())
+    ['--nnodes', '2', '--nproc_per_node', '8', 'python', '-u', 'train.py', '--lr', '1']
+    """
+    words = [*command]
+    if "srun" not in words[:2]:
+        return words
+    at = words.index("srun")
+    start = next((number for number in range(at + 1, len(words)) if _STARTED.match(words[number])), None)
+    if start is None:
+        return words
+    own, program = words[at + 1 : start], words[start:]
+    asked: dict[str, str] = {}
+    for word, follows in zip(own, [*own[1:], ""], strict=False):
+        name, equals, value = word.partition("=")
+        asked[_COUNTS.get(name, name)] = value if equals else follows
+    nodes, each = asked.get("--nodes", "1"), asked.get("--ntasks-per-node", "")
+    every = asked.get("--ntasks", "")
+    if not each and every.isdecimal() and nodes.isdecimal() and int(nodes) and not int(every) % int(nodes):
+        each = str(int(every) // int(nodes))
+    script = next((number for number, word in enumerate(program) if word.endswith(".py")), None)
+    counted = each not in ("", "1") and script is not None and not _LAUNCHERS.search(" ".join(program[:script]))
+    return [*words[:at], *(["--nnodes", nodes, "--nproc_per_node", each] if counted else []), *program]

@@ -52,3 +52,8 @@ def number(text: str) -> Any:
         return float(text)
     except ValueError:
         return text
+
+
+def underscored(name: str) -> str:
+    """A flag as a Trainer's script has it, which takes dashes too (transformers, hf_argparser.py)."""
+    return f"--{name[2:].replace('-', '_')}" if name.startswith("--") else name

@@ -66,6 +66,13 @@ H100: 783 TFLOP/s with 4,096 cubed, as many as the best shape keeps up (openxla/
 service/gpu/model/matmul_interpolator_data.h)."""
 USUAL_SHARE = sum(PRODUCT_SHARES.values()) / len(PRODUCT_SHARES)
 """The same of other accelerators: the mean of these."""
+MEMORY_SHARES: Mapping[str, float] = {"8.0": 0.81, "10.0": 0.71, "10.3": 0.71}
+"""Share of the memory's bandwidth that elementwise kernels reach, by compute capability: 0.91 of 1,600 GiB/s on an A100
+of 1,935 GB/s, 0.666 of 8,000 GiB/s on a B200, as which a B300 counts (MooreThreads/SimuMax, configs/system,
+bandwidth, default)."""
+PERMUTING: Mapping[str, float] = {"8.0": 4.8, "10.0": 1.33, "10.3": 1.33}
+"""How much longer kernels that sort tokens by their experts take for a byte than elementwise ones: 0.188 of an A100's
+1,600 GiB/s, 0.50 of a B200's 8,000 (the same, permute_fwd and permute_bwd)."""
 NARROW_SHARES: Mapping[str, float] = {"9.0": 0.709, "10.0": 0.763, "10.3": 0.745}
 """Share of twice the peak that the best shape of a product in 8 bits reaches (stas00/ml-engineering, table of MAMF)."""
 _VECTORS: Mapping[Place, float] = {"home": 1 / 2, "laptop": 1 / 2, "workstation": 1 / 4}

@@ -14,6 +14,7 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Fake quantization": "伪量化",
     "Reward model on the GPU": "奖励模型留在 GPU 上",
     "Critic on the GPU": "critic 留在 GPU 上",
+    "Entropy bonus": "熵奖励",
     "Images": "图像数",
     "Image size": "图像尺寸",
     "Parameter dtype": "参数精度",

@@ -200,6 +200,10 @@ tensors. Start with:
         "Host: what is offloaded takes {size} of each node's RAM.",
         "主机：卸载的内容占用每个节点 {size} 内存。",
     ),
+    "cli-host-spills": (
+        "More than a computer with such GPUs usually has, assumed {usual}; yours: --assume host_room=BYTES.",
+        "超过此类 GPU 所在主机通常的内存（假定 {usual}）；实际值用 --assume host_room=BYTES 指定。",
+    ),
     "cli-quality": ("Quality: {said}.", "质量：{said}。"),
     "cli-unchanged": ("Nothing changes.", "无改动。"),
     "cli-changes": ("Changes:", "改动："),

@@ -24,6 +24,7 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
     "ways-step": ("{seconds} s per step", "每步 {seconds} s"),
     "ways-pace": ("{tokens} tokens/s each", "每个用户每秒 {tokens} 个 token"),
     "ways-tight": ("tight fit", "余量很小"),
+    "ways-spills": ("more RAM than the usual {usual}", "超过通常的 {usual} 内存"),
     "ways-gauge": ("{need} of {capacity}", "{capacity} 中的 {need}"),
     "ways-use": ("Use this", "采用"),
     "ways-used": ("You use: {moves}.", "已采用：{moves}。"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 
 from memcore.layers.losses import cross_entropy, log_softmax
 from memcore.symbols import Axis, Quotient, Shape, Shifted
@@ -53,12 +54,12 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs, head: Head) -> tu
     kept: list[Tensor] = [logits] if mismatched is None else [mismatched, logits]
     with step.tape.at("loss"):
         tempered = _tempered(logits, objective)
-        scores = _scored(tempered, objective)
+        scores = [_scored(tempered, objective), *([_entropies(tempered)] if objective.entropy else [])]
     if objective.reference:
         kept += _referred(step, batch, outputs, objective)
     step.tape.enter("loss", "objective")
     with step.tape.at("loss"):
-        loss = summed(scores)
+        loss = reduce(add, map(summed, scores))
         if objective.supervised:
             loss = add(loss, _supervised(logits, batch))
         if objective.measures:
@@ -69,12 +70,13 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs, head: Head) -> tu
 def _tempered(logits: Tensor, objective: Objective) -> Tensor:
     """Logits over a temperature, those of the answers where no kernel takes all.
 
-    Source: trl, trainer/grpo_trainer.py (`logits / self.temperature`; from 1.0 to 1.9 `logits.div_`).
+    Source: trl, trainer/grpo_trainer.py (`logits / self.temperature`; from 1.0 to 1.9 `logits.div_`); verl 0.8,
+    workers/actor/dp_actor.py (`logits_rmpad.div_`, of what `squeeze` sees).
     """
     if not objective.tempered:
         return logits
     if objective.tempered == "in-place":
-        return divide_part(logits, 1, _COMPLETION)
+        return divide_part(logits, 1, _COMPLETION if objective.completes else logits.shape[1])
     answers = objective.completes and not objective.flash
     return scale(narrow(logits, 1, _COMPLETION) if answers else logits, "div")
 
@@ -348,6 +350,20 @@ def _by_kernel(logits: Tensor, objective: Objective) -> Tensor:
 
     if tracked(logits):
         attach([found], [logits], save(tape, logits, sums), gradients)
+    return found
+
+
+def _entropies(logits: Tensor) -> Tensor:
+    """The entropy of each token, [b, s] in fp32, from one compiled kernel that keeps the logits and two numbers a row.
+
+    Source: verl 0.8, utils/torch_functional.py (`entropy_from_logits`), workers/actor/dp_actor.py (`torch.compile`);
+    OpenRLHF 0.11, models/utils.py (`compute_entropy`).
+    """
+    tape, shape, dtype = logits.tape, logits.shape, logits.dtype
+    found, sums, largest = (new(tape, shape[:-1], "fp32", rule) for rule in ("sum", "logsumexp", "amax"))
+    if tracked(logits):
+        kept = save(tape, logits, sums, largest)
+        attach([found], [logits], kept, lambda g, s: [new(tape, shape, dtype, "log_softmax_backward")])
     return found
 
 

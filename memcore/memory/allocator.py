@@ -12,7 +12,6 @@ import sys
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 
@@ -447,8 +446,8 @@ def large(sizes: Iterable[int]) -> Iterable[int]:
 
 def alike(blocks: Sequence[Block]) -> Sequence[Sequence[int]]:
     """For each block, those that differ in nothing but their number."""
-    found: defaultdict[Block, list[int]] = defaultdict(list)
-    plain = [replace(block, number=0) for block in blocks]
+    found: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+    plain = [(b.rule, b.module, b.shape, b.dtype, b.phase, b.pool, b.recomputed) for b in blocks]
     for number, block in enumerate(plain):
         found[block].append(number)
     return [found[block] for block in plain]

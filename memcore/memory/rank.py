@@ -29,7 +29,7 @@ from memcore.messages import Message, joined
 from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.program import Moment, Program, Sample
-from memcore.trace.record import program_of
+from memcore.trace.record import StoppedError, program_of, stopping
 from memcore.units import GiB, MiB
 
 
@@ -153,6 +153,17 @@ class Rank:
     def least(self) -> int:
         """Bytes that the peak surely has, without a recorded step: what the rank keeps from step to step."""
         return self.persistent.before_step
+
+    def exceeds(self, room: float) -> bool:
+        """Return whether the peak needs more than this; the forward pass alone may show it, before all is recorded."""
+        try:
+            with stopping(lambda program: self._height(program) > room):
+                return self.most > room
+        except StoppedError:
+            return True
+
+    def _height(self, program: Program) -> int:
+        return max(each.peak for each in program.heights(self.job.sizes, self.persistent.before_step))
 
     @property
     def because(self) -> str:

@@ -19,7 +19,8 @@ A step of training takes, on one GPU,
   Where an engine sends either while it computes they are part of what is `hidden`.
 - `host`: what offloading moves over the link to the host, and the optimizer's step there, which its memory limits.
 - `update`: the optimizer's step, which reads and writes parameters, gradients and states once.
-- `slowest`: layers, with the head for some of them, of the pipeline's fullest rank over the mean.
+- `slowest`: the time of the pipeline's slowest rank over the mean: it has a layer more, or is the last with the head,
+  whose large product takes less time for its operations than layers with experts do.
 - `bubble`: (stages - 1) / (micro-batches × chunks of a stage), as in 1F1B and GPipe; a part of it where a schedule
   splits the backward pass (`IDLE`).
 
@@ -53,7 +54,6 @@ from memcore.questions.work import (
     ranks_of_token,
     recomputed,
     work_for,
-    work_of,
 )
 from memcore.records import dataclass
 from memcore.trace.job import Job
@@ -63,6 +63,9 @@ from memcore.trace.traffic import USUAL_DISPATCH, Behind, Dispatch, Traffic
 Range = tuple[float, float, float]
 """The low end, the expected value and the high end."""
 
+
+Layers = tuple[float, float]
+"""Layers of a pipeline's fullest rank, and of the last, which has the head, over the mean."""
 
 USUAL_SPREAD = (1.15, 1.15)
 """Of ten published step times nine are within these factors of what is expected and of what `seconds_of` adds."""
@@ -112,8 +115,8 @@ class Plan:
     """What may hide all-gathers and reductions."""
     messages: tuple[float, float] = (0.0, 0.0)
     """Elements of one all-gather and of one reduction; 0: those of a layer."""
-    heaviest: float = 1.0
-    """Work of the pipeline's slowest rank over the mean of all."""
+    layers: Layers = (1.0, 1.0)
+    """Of the pipeline's ranks."""
     regrouped: float = 0.0
     """As `Traffic.regrouped`."""
     pieces: tuple[float, ...] = ()
@@ -241,11 +244,25 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     computing += roofline.communication_units * min(hidden, computing)
     launching = _launching(work, plan, passes)
     busy = max(max(computing, hidden) + exposed, launching)
-    seconds = busy * (plan.heaviest + bubble) + waited + update
+    longer = bubble + _slowest(plan, min(_ending(work, roofline, each) / busy, 1.0))
+    seconds = busy * longer + waited + update
     moved = (gathered + reduced + spread, context_bytes, tensor_bytes, expert_bytes, pipeline_bytes, host_bytes)
-    attending *= plan.heaviest + bubble
-    parts = computing, attending, hidden, exposed + waited, update, launching
+    parts = computing, attending * longer, hidden, exposed + waited, update, launching
     return Cost(plan.gpus, sequences * work.sequence, flops, again, bubble, *moved, *parts, seconds)
+
+
+def _ending(work: Work, roofline: Roofline, each: float) -> float:
+    """Seconds of head and loss, which the last rank has; `_elementwise` counts 16 bytes of a loss for each word."""
+    products = (2 if work.frozen else 3) * work.head / (roofline.flops * roofline.flops_efficiency)
+    return each * (products + 3 * 8 * work.head / work.hidden / _kernels(roofline))
+
+
+def _slowest(plan: Plan, ending: float) -> float:
+    """Time of the pipeline's slowest rank over the mean, of which head and loss have a share."""
+    if plan.stages == 1:
+        return 1.0
+    fullest, last = plan.layers
+    return max(fullest * (1 - ending), last * (1 - ending) + ending * plan.stages)
 
 
 def _waiting(work: Work, plan: Plan, roofline: Roofline, sending: float) -> float:
@@ -573,7 +590,7 @@ def plan_of(job: Job) -> Plan:
         experts=sizes.get("ep", 1),
         behind=(traffic.gathers_behind, traffic.reduces_behind),
         messages=(traffic.gathered, traffic.reduced),
-        heaviest=heaviest_of(job),
+        layers=layers_of_ranks(job),
         regrouped=traffic.regrouped,
         pieces=beside_of(job.model) if _asked(job, "in_pieces") else (),
         all_reduces=traffic.all_reduces,
@@ -610,20 +627,18 @@ def _updated(job: Job) -> float:
     return UPDATED if own is None else own(job)
 
 
-def heaviest_of(job: Job) -> float:
-    """Work of the pipeline's slowest rank over the mean of all: some have a layer more, and the last has the head."""
+def layers_of_ranks(job: Job) -> Layers:
+    """Layers of the ranks of a job's pipeline."""
     if job.stages == 1:
-        return 1.0
+        return 1.0, 1.0
     own = getattr(registry.engine_module(job.engine.name, "costs"), "layers_of_ranks", _layers_of_ranks)
-    return heaviest(work_of(job.model, job.sizes["s"]), tuple(own(job)))
+    return over_mean(tuple(own(job)))
 
 
-def heaviest(work: Work, layers: Sequence[int]) -> float:
-    """The same for ranks of a pipeline with that number of layers each."""
-    head = work.head / work.products
-    shares = [(1 - head) * count / sum(layers) for count in layers]
-    shares[-1] += head
-    return max(shares) * len(shares)
+def over_mean(layers: Sequence[int]) -> Layers:
+    """The same of ranks with that number of layers each."""
+    mean = sum(layers) / len(layers)
+    return max(layers) / mean, layers[-1] / mean
 
 
 def _layers_of_ranks(job: Job) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from memcore.config.devices import share_of
@@ -11,6 +12,7 @@ from memcore.errors import ConfigError, Problem, nearest
 from memcore.hardware import (
     BY_ID,
     GIGA,
+    MEMORY_SHARES,
     NARROW_SHARES,
     NETWORKS,
     PRODUCT_SHARES,
@@ -42,7 +44,7 @@ class Roofline:
     memory: float = 3350e9
     """Bandwidth of the GPU's memory, bytes per second."""
     memory_efficiency: float = 0.7
-    """Fraction of `memory` that kernels reach (assumed)."""
+    """Fraction of `memory` that kernels reach (of an H100: with it 114 of its steps are 3 % too fast in the median)."""
     link: float = 450e9
     """Bandwidth of the fast links between the GPUs of a node, bytes per second in one direction."""
     domain: int = 8
@@ -65,6 +67,8 @@ class Roofline:
     """Bandwidth to the host, bytes per second in one direction (assumed: PCIe 4.0 × 16)."""
     host_memory: float = 40e9
     """Bandwidth of host memory per GPU, bytes per second (assumed: eight DDR5 channels for four GPUs)."""
+    host_room: float = 4e12
+    """Memory of a node's host, bytes: the most that one is sold with (NVIDIA, DGX B200 datasheet: up to 4 TB)."""
 
     def adjusted(self, **given: float) -> Roofline:
         """Return a copy with other rates.
@@ -116,7 +120,15 @@ def roofline_of(accelerator: str | None, gpus_per_node: int | None = None, memor
         * slowed,
         attention_efficiency=attention_share("sdpa", 2, row) * slowed,
         memory=speed.memory * GIGA,
+        memory_efficiency=MEMORY_SHARES.get(row.capability, Roofline().memory_efficiency),
         link=link,
         network=NETWORKS.get(row.capability, 50) * GIGA,
         domain=max(domain, 1),
+        host_room=_HOST_ROOMS.get(row.place, Roofline().host_room),
     )
+
+
+_HOST_ROOMS: Mapping[str, float] = {"workstation": 512e9, "home": 128e9, "laptop": 64e9, "computer": 0}
+"""Bytes of a host's memory by where its GPU is found: a Ryzen 9 7950X takes 128 GB (AMD, product specifications), eight
+channels of a Threadripper PRO take 512 with modules of 64 GB, and two slots of a laptop 64 (assumed: modules that are
+commonly sold). A computer's memory is its GPU's: nothing is beside it."""

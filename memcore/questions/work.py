@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from memcore import registry
 from memcore.config.training import Training
-from memcore.hardware import USUAL, USUAL_SHARE, attention_share
+from memcore.hardware import PERMUTING, USUAL, USUAL_SHARE, attention_share
 from memcore.networks.adapters import trainable
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
@@ -249,7 +249,8 @@ def _moved(job: Job, work: Work) -> float:
         return 0.0
     found, chosen = dispatch_of(job), work.chosen / work.sparse
     ranks = ranks_of_token(job.sizes.get("ep", 1), chosen)
-    return work.sparse * (found.moves * chosen + found.moves_of_ranks * ranks)
+    slower = PERMUTING.get((job.accelerator or USUAL).capability, 1.0)
+    return work.sparse * (found.moves * chosen + found.moves_of_ranks * ranks) * slower
 
 
 _MOVES = USUAL_DISPATCH.moves

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import isfinite
@@ -40,6 +40,7 @@ def rank_weights(
     tile: int = 64,
     towers: bool = True,
     products: bool = False,
+    packs: Packs | None = None,
 ) -> list[Entry]:
     """Return what loading takes.
 
@@ -47,13 +48,13 @@ def rank_weights(
     cosines and sines; `directions`: how many times longer these are where positions have three directions; `deep`:
     tokens of buffers for what inner layers of a tower see; `tile`: bytes in which Triton's kernels for Hopper swizzle a
     row of MXFP4, 0 where Marlin runs; `towers`: whether towers are loaded; `products`: whether latent attention keeps
-    products of its matrices.
+    products of its matrices; `packs`: how the server's own kernels pad experts in MXFP4.
     """
     basics = job.basics
     symbols = tuple(basics.layout.symbols.items())
     entries = list(_loaded(basics.model, stage.count, stage.number, basics.dtype, basics.stored, symbols, towers))
     if basics.stored is not None and basics.stored.format.name == "mxfp4":
-        entries = [*(each for each in entries if "mxfp4" not in each.title), *_mxfp4(job, stage, tile)]
+        entries = [*(each for each in entries if "mxfp4" not in each.title), *_mxfp4(job, stage, tile, packs)]
     entries += _tables(job, stage, tables or basics.dtype, directions if _in_three_directions(job) else 1)
     entries += _deep(job, stage, deep) if towers else []
     entries += _absorbed(job, stage)
@@ -224,7 +225,7 @@ def _multiplied(job: ServingJob, stage: Stage) -> Iterator[Entry]:
                     yield tensor(title, CATEGORY, shape, itemsize, basics.sizes, source, copies=len(numbers))
 
 
-def _mxfp4(job: ServingJob, stage: Stage, tile: int) -> Iterator[Entry]:
+def _mxfp4(job: ServingJob, stage: Stage, tile: int, packs: Packs | None) -> Iterator[Entry]:
     """Experts repacked for the kernels of the GPU's architecture, which pad them."""
     basics, sizes = job.basics, job.basics.sizes
     major = basics.accelerator.major if basics.accelerator else 9
@@ -233,7 +234,7 @@ def _mxfp4(job: ServingJob, stage: Stage, tile: int) -> Iterator[Entry]:
             if isinstance(ffn, Experts):
                 many = product((sizes["E"],), sizes) // sizes["EP"]
                 wide, hidden = -(-sizes["m"] // sizes["ETP"]), product((ffn.reads,), sizes)
-                packed = _PACKED.get(major or 9, _padded) if tile else _padded
+                packed = packs or (_PACKED.get(major or 9, _padded) if tile else _padded)
                 for title, shape in packed(many, -(-wide // 32) * 32, hidden, tile):
                     yield tensor(
                         Message("{} {}", "mxfp4", title), CATEGORY, shape, Fraction(1), sizes,
@@ -242,41 +243,47 @@ def _mxfp4(job: ServingJob, stage: Stage, tile: int) -> Iterator[Entry]:
                     )  # fmt: skip
 
 
-_Shapes = Iterator[tuple[str, tuple[int, ...]]]
+Packed = Iterator[tuple[str, tuple[int, ...]]]
+"""Titles and shapes, in bytes."""
+Packs = Callable[[int, int, int, int], Packed]
+"""From experts, their width, the hidden size and a tile to what they are packed to."""
 
 
 def _part(name: str, what: str) -> Message:
     return Message("{}: {}", name, what)
 
 
-def _up(size: int, step: int) -> int:
+def rounded(size: int, step: int) -> int:
+    """A size in whole steps."""
     return -(-size // step) * step
 
 
-def _hopper(many: int, wide: int, hidden: int, tile: int) -> _Shapes:
+def _hopper(many: int, wide: int, hidden: int, tile: int) -> Packed:
     """Triton kernels: widths in 64, values swizzled in tiles of 64 × `tile` bytes, scales in tiles of 256 × 2.
 
     The checkpoint's own scales stay in addition to the swizzled ones, and biases are kept in fp32.
     """
-    wide = _up(wide, 64)
+    wide = rounded(wide, 64)
     for name, rows, columns in (("gate and up", 2 * wide, hidden), ("down", hidden, wide)):
-        yield _part(name, "weight"), (many, _up(rows, 64), _up(columns // 2, tile))
-        yield _part(name, "swizzled scales"), (many, _up(rows, 256), _up(columns // 32, 2))
+        yield _part(name, "weight"), (many, rounded(rows, 64), rounded(columns // 2, tile))
+        yield _part(name, "swizzled scales"), (many, rounded(rows, 256), rounded(columns // 32, 2))
         yield _part(name, "scales"), (many, rows, columns // 32)
         yield _part(name, "bias"), (many, rows, 2)
 
 
-def _padded(many: int, wide: int, hidden: int, _tile: int) -> _Shapes:
+def _padded(many: int, wide: int, hidden: int, _tile: int) -> Packed:
     """Marlin pads to 128 × 256, before Hopper and without Triton's kernels; TensorRT-LLM's (Blackwell) to 256 × 256."""
-    return _even(many, _up(wide, 128), _up(hidden, 256))
+    return evenly_packed(many, (rounded(wide, 128), rounded(hidden, 256)))
 
 
-def _blackwell(many: int, wide: int, hidden: int, _tile: int) -> _Shapes:
-    return _even(many, _up(wide, 256), _up(hidden, 256))
+def _blackwell(many: int, wide: int, hidden: int, _tile: int) -> Packed:
+    return evenly_packed(many, (rounded(wide, 256), rounded(hidden, 256)))
 
 
-def _even(many: int, wide: int, hidden: int) -> _Shapes:
-    for name, rows, columns in (("gate and up", 2 * wide, hidden), ("down", hidden, wide)):
+def evenly_packed(many: int, first: tuple[int, int], second: tuple[int, int] | None = None) -> Packed:
+    """Values and scales; `first` is the width and the hidden size of gate and up, `second` the other way of down."""
+    wide, hidden = first
+    for name, rows, columns in (("gate and up", 2 * wide, hidden), ("down", *(second or (hidden, wide)))):
         yield _part(name, "weight"), (many, rows, columns // 2)
         yield _part(name, "scales"), (many, rows, columns // 32)
 

@@ -23,6 +23,7 @@ from memcore.formats.yaml import read_yaml
 from memcore.messages import joined
 from memcore.records import dataclass
 from memcore.registry import launches
+from memcore.tools.vocabulary import class_of
 
 _DEFAULTS, _SELF = "defaults", "_self_"
 _HARMLESS = frozenset({"callbacks", "logger", "loggers", "paths", "hydra", "extras", "debug", "hparams_search"})
@@ -32,14 +33,18 @@ _NAMES = re.compile(
     r"(?<![\w./-])-{0,2}config(?:[-_](?:name|file))?(?:=|\s+)[\"']?(?!-)([\w./-]+)"
     r"|\b(?:llamafactory[.-]cli train|(?:axolotl|axolotl\.cli\.)(?: ?train)|\w+\.py)\s+([\w./-]+\.ya?ml)(?!\S)"
     r"|\bCONFIG_FILE=[\"']?(?:\$\{CONFIG_FILE:?-)?[\"']?([\w./-]+\.toml)|--job[.]config_file[= ]([\w./-]+\.toml)"
-    r"|\bautomodel\b[^\n]{0,120}?\s-c\s+([\w./-]+\.ya?ml)"
+    r"|\bautomodel\b[^\n]{0,120}?\s-c\s+([\w./-]+\.ya?ml)|\b(?:automodel|nemo_automodel\.cli\.app)\s+([\w./-]+\.ya?ml)"
 )
 """How a command names the file whose keys it overrides."""
 _IN_A_FILE = re.compile(
-    r"\baxolotl\b|\btorchtitan\b|run_train\.sh|\btune run\b|\bautomodel\b|\brun_train\.py\b|\blitgpt\b|composer\b"
+    r"\baxolotl\b|\btorchtitan\b|run_train\.sh|\btune run\b|\b(?:nemo_)?automodel\b|\brun_train\.py\b|\blitgpt\b"
+    r"|composer\b"
 )
 """Programs that have all of their settings in a file."""
-_SCRIPT, _ITS_FILE = re.compile(r"\.py\b"), re.compile(r"--config[ =]|\s[\w./$-]+\.ya?ml")
+_SERVES = re.compile(r"\bvllm\sserve\b|vllm\.entrypoints|sglang\.launch_server|\bsglang\sserve\b")
+"""Servers whose flags go before those of their file (vllm, utils/argparse_utils.py, `_pull_args_from_config`; sglang,
+srt/server_args_config_parser.py, `merge_config_with_args`)."""
+_SCRIPT, _ITS_FILE = re.compile(r"\.py\b|\btrl\s\w"), re.compile(r"--config[ =]|\s[\w./$-]+\.ya?ml")
 """A script, and a file with the keys of its flags (transformers, hf_argparser.py; trl, `TrlParser`)."""
 _KEY = re.compile(r"^[\w*\"'-]+\s*:", re.MULTILINE)
 _TABLE = re.compile(r"^\[\w[\w.]*\]\s*$", re.MULTILINE)
@@ -212,20 +217,31 @@ def _commanded(texts: Sequence[tuple[str, str]], contents: Sequence[Mapping[str,
             found = read_command(script_of(text))
         except ConfigError:
             continue
-        syntax, keys = of_command(found)
         whole = flat(composition.whole(base))
         if composition.members != [base]:  # none of its defaults is here: they are the tool's own
             composition.check(base)
-        if syntax != "yaml" and _IN_A_FILE.search(spoken):
-            keys = _of_file(found, texts[base])
-        elif syntax != "yaml":
-            if not any(_reads_a_file(line) for line in spoken.splitlines()):
-                continue
-            keys = as_file(found)
-        both = {key: value for key, value in {**whole, **keys}.items() if value is not None}
-        for said in ("config", "--config", "config-name", ""):
+        keys = _said(found, spoken, whole, texts[base])
+        if keys is None:
+            continue
+        both = {key: value for key, value in keys.items() if value is not None}
+        for said in ("config", "--config", "config-name", *(() if _SERVES.search(str(both.get(""))) else ("",))):
             both.pop(said, None)  # the file is here
         yield Composed((*composition.members, at), interpolated(both))
+
+
+def _said(
+    found: Mapping[str, Any], spoken: str, whole: Mapping[str, Any], base: tuple[str, str]
+) -> dict[str, Any] | None:
+    """A file's keys below those of the command that names it, by the same names; None where flags are no keys of it."""
+    syntax, keys = of_command(found)
+    if _SERVES.search(str(found.get("", ""))):
+        flags = {f"--{name.replace('_', '-')}": value for name, value in whole.items()}
+        return {**flags, **({"--model": None} if "*" in found else {}), **keys}
+    if syntax == "yaml":
+        return {**whole, **keys}
+    if _IN_A_FILE.search(spoken):
+        return {**whole, **_of_file(found, base)}
+    return {**whole, **as_file(found)} if any(_reads_a_file(line) for line in spoken.splitlines()) else None
 
 
 def _named_in(spoken: str) -> Iterator[str]:
@@ -243,7 +259,24 @@ def _of_file(found: Mapping[str, Any], base: tuple[str, str]) -> Mapping[str, An
     if launched is not None:
         return launched
     dotted = {key.removeprefix("--"): value for key, value in found.items() if "." in key and key.startswith("--")}
-    return {**dotted, **started(found)}
+    plain = _plain(found) if _AXOLOTL.search(str(found)) else {}
+    words = {key: value for key, value in found.items() if key[:1].isalpha()}
+    return {**dotted, **plain, **words, **started(found)}
+
+
+_AXOLOTL = re.compile(r"\baxolotl\b")
+_NO = "no_"
+
+
+def _plain(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of a file that flags override, with dashes or underscores in their names; what else is the launcher's.
+
+    Source: axolotl 0.18, cli/utils/args.py (`add_options_from_config`: `--a-key`, of switches also `--no-a-key`).
+    """
+    named = {key.removeprefix("--").replace("-", "_"): value for key, value in found.items() if key.startswith("--")}
+    known = {key: value for key, value in named.items() if class_of(("axolotl",), key)}
+    off = [key.removeprefix(_NO) for key in named if key.startswith(_NO) and key not in known]
+    return {**known, **{key: False for key in off if class_of(("axolotl",), key)}}
 
 
 def _content(text: str) -> Mapping[str, Any] | None:

@@ -10,10 +10,11 @@ from typing import Any
 
 from memcore import registry
 from memcore.config.engine import EngineSettings
+from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.containers import RELEASE
+from memcore.formats.containers import CARD, RELEASE
 from memcore.formats.normalized import GPUS
 from memcore.formats.objects import STARTED, options
 from memcore.formats.python import code_of, docstring_of
@@ -198,10 +199,11 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         flat[path] = value
         read[name] = path
     notes += tuple(unread(tool, found, flat, gpus)) + tuple(_without_adapter(read, flat))
-    release = keys.get(f"{ENVIRONMENT}{RELEASE}")
-    if release is not None and tool.engines[0] in registry.SERVERS and EngineSettings.version not in flat:
-        flat[EngineSettings.version] = str(release)
-        read[f"{ENVIRONMENT}{RELEASE}"] = EngineSettings.version
+    for variable, path in (*_OF_NODES, *(_OF_IMAGES if tool.engines[0] in registry.SERVERS else ())):
+        value = keys.get(f"{ENVIRONMENT}{variable}")
+        if value is not None and path not in flat:
+            flat[path] = str(value)
+            read[f"{ENVIRONMENT}{variable}"] = path
     memory = allocator(keys, str(flat.get(EngineSettings.type, tool.engines[0])))
     flat |= memory.settings
     assumed = {path: value for path, value in tool.defaults.items() if path not in flat and path in SETTINGS}
@@ -221,6 +223,10 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
         (*silent, *sorted_out.of_no_account), (*sorted_out.left_out, *memory.left_out), sorted_out.unknown
     )
     return Imported(tool, config, tuple(read.items()), tuple(assumed.items()), unread_keys, notes, keys)
+
+
+_OF_NODES, _OF_IMAGES = ((CARD, Hardware.accelerator),), ((RELEASE, EngineSettings.version),)
+"""Variables that stand for a container's node and image, and the settings that they are."""
 
 
 def _switched(tool: Tool, found: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -303,7 +309,8 @@ def _with_dashes(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[st
         return syntax, found
     flags = {f"--{name.replace('_', '-')}": value for name, value in found.items()}
     for tool in TOOLS.values():
-        if tool.takes_file and all(is_flag(tool.vocabulary, each) for each in flags):
+        known = sum(is_flag(tool.vocabulary, each) for each in flags)
+        if tool.takes_file and known >= _FLAGS_AT_LEAST and _OTHERS * (len(flags) - known) <= known:
             return "argv", {"": tool.program, **flags}
     return syntax, found
 
@@ -316,7 +323,8 @@ def _launched(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[str, 
     return (syntax, found) if named is None else ("yaml", named)
 
 
-_FLAGS_AT_LEAST = 2
+_FLAGS_AT_LEAST, _OTHERS = 2, 8
+"""Flags by which such a file is known, and how many there have to be for each key that is none."""
 _NESTED = {"json", "yaml", "toml", "overrides"}
 """Syntaxes in which the same keys may stand."""
 

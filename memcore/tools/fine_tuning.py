@@ -43,7 +43,7 @@ from memcore.tools.methods import (
     TRL_KEYS,
     written,
 )
-from memcore.tools.own_keys import WIDTH
+from memcore.tools.own_keys import PICTURE_KEYS, ROUNDED, WIDTH
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
 from memcore.tools.sharding import accelerated
 from memcore.tools.switches import SWITCHES
@@ -285,7 +285,7 @@ TRAINER = Tool(
     unsaid=UNSAID,
     ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type", "data_path", "image_folder", "version",
              "image_aspect_ratio", "lazy_preprocess", "group_by_modality_length", "mm_use_im_*", "mm_projector_lr",
-             "mm_vision_select_*", "bnb_4bit_compute_dtype"),
+             "mm_vision_select_*", "bnb_4bit_compute_dtype", *PICTURE_KEYS),
     switches=SWITCHES,
     settles=(*TRL_KEYS, *SCRIPT_KEYS, "fsdp*", "deepspeed*", "use_peft_lora", "lora_enable", "use_*bit_quantization",
              "use_nested_quant", "use_4bit", "use_qlora", "quant_bit", "use_lora", "lora_rank", "rank",
@@ -293,7 +293,7 @@ TRAINER = Tool(
              "use_flash_attn", "use_unsloth", "config_file", "model_max_length", "q_lora",
              "dataset_kwargs.skip_prepare_dataset",
              "gradient_checkpointing_use_reentrant", "use_reentrant", "liger_kernel_config.*", "use_liger",
-             "optim_args"),
+             "optim_args", "disable_flash_attn2", "use_llm_lora", "use_packed_ds", "max_packed_tokens"),
     vocabulary=("transformers", "trl"),
     source="transformers, training_args.py; trl, trainer/sft_config.py",
 )  # fmt: skip
@@ -432,6 +432,7 @@ AXOLOTL = Tool(
     normalized=of_axolotl,
     written=written("axolotl"),
     meanings=(
+        Meaning(sets={Training.fake_quantization: "int8-int4"}, keys=ROUNDED),
         *(
             Meaning(
                 sets={Training.adapter.type: "lora", Training.quantization: name},

@@ -60,19 +60,46 @@ _LAUNCHER = frozenset({
     "offload_optimizer_device", "offload_param_device", "zero3_init_flag", "zero3_save_16bit_model", "gpu_ids",
     "offload", "module", "no_python", "max_restarts", "num_cpu_threads_per_process", "enable_cpu_affinity", "quiet",
     "same_network", "rdzv_conf", "tee", "log_dir", "role", "monitor_interval", "start_method", "downcast_bf16",
-    "redirects", "launcher", "ssh_port", "bind_cores_to_rank",
+    "redirects", "launcher", "ssh_port", "bind_cores_to_rank", "accelerate_config",
 })  # fmt: skip
 """Arguments of accelerate launch, torchrun and deepspeed that stand before a script's own."""
+
+
+_BESIDE = frozenset({
+    "config", "config_name", "config_path", "num_processes", "num_gpus", "nproc_per_node", "m", "job.config_file",
+})  # fmt: skip
+
+
+def own(found: Mapping[str, Any]) -> list[str]:
+    """The flags and words of a command that are neither a launcher's nor name a file.
+
+    >>> own({"": "swift rlhf a.yaml", "--num_processes": 2, "--max_length": 8, "x.y": 1})
+    ['--max_length', 'x.y']
+    """
+    said = [name for name in found if name[:1].isalpha() or name.startswith("--")]
+    return [name for name in said if name.lstrip("-").replace("-", "_") not in _LAUNCHER | _BESIDE]
 
 
 _OF_FSDP, _OF_ZERO = re.compile("fsdp"), re.compile("zero|deepspeed|^ds")
 """What the name of a launcher's file says of the engine."""
 
 
+_CHOSEN = "accelerate_config"
+_OF_TRL: Mapping[str, Mapping[str, Any]] = {
+    **{f"zero{stage}": {ENGINE: "deepspeed", STAGE: stage, "bf16": True, GPUS: 8} for stage in (1, 2, 3)},
+    **{f"fsdp{each}": {"fsdp": "full_shard", "fsdp_config.version": each, "bf16": True, GPUS: 8} for each in (1, 2)},
+    "multi_gpu": {"bf16": True, GPUS: 8}, "single_gpu": {"bf16": True, GPUS: 1},
+}  # fmt: skip
+"""Launches that `trl sft --accelerate_config NAME` has by name (trl 1.10, accelerate_configs/*.yaml)."""
+
+
 def launched(found: Mapping[str, Any]) -> Normalized:
     """The script's own arguments, with what the name of the launcher's file says of the engine."""
+    chosen = str(found.get(_CHOSEN, ""))
+    if chosen.endswith((".yaml", ".yml")):
+        found = {**found, "config_file": chosen}
     normalized = {name: value for name, value in found.items() if name.replace("-", "_") not in _LAUNCHER}
-    normalized |= _said_to_launcher(found)
+    normalized = {**_OF_TRL.get(chosen, {}), **normalized, **_said_to_launcher(found)}
     name = str(found.get("config_file", "")).rpartition("/")[2].lower()
     given = found.keys() & {"fsdp", "fsdp_config", "deepspeed"} or any(key.startswith("deepspeed.") for key in found)
     if not name or given or "program" in name:

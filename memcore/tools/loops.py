@@ -28,10 +28,10 @@ from memcore.tools.methods import (
     of_trl_method,
 )
 from memcore.tools.own_keys import (
+    check_rounding,
     of_axolotl_ranks,
     of_bitsandbytes,
-    of_firefly,
-    of_llava,
+    of_scripts,
     of_two_lengths,
     with_galore,
     with_width,
@@ -132,6 +132,7 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     _attention(normalized, "attn_implementation")
     _axolotl_plugins(normalized)
     with_width(normalized, "optimizer")
+    check_rounding(normalized)
     if normalized.get("unfrozen_parameters"):
         normalized[TRAINABLE] = _parts(normalized.pop("unfrozen_parameters"))
     elif found.get("adapter") is None:
@@ -579,7 +580,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     TRL's SFT has checkpoints, bf16 and 1,024 tokens where nothing is said (trl 1.16, trainer/base_config.py,
     trainer/sft_config.py), and so have its other methods.
     """
-    found = of_llava(of_firefly({"lora_rank" if name == _RANK else name: value for name, value in found.items()}))
+    found = of_scripts({"lora_rank" if name == _RANK else name: value for name, value in found.items()})
     method, learnt = of_trl_method(found)
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))

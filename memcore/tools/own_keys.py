@@ -38,6 +38,24 @@ def of_axolotl_ranks(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple
     return {**found, GPUS: math.prod(sizes)}, notes
 
 
+ROUNDED: Mapping[str, str] = {"qat.activation_dtype": "int8", "qat.weight_dtype": "int4"}
+"""axolotl's keys for the dtypes to which inputs and weights are rounded in each forward pass."""
+
+
+def check_rounding(found: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError for quantization-aware training with other dtypes than those.
+
+    Source: axolotl 0.18, utils/schemas/quantization.py (`QATConfig`: weights in int8 where nothing is said),
+    utils/quantization.py (`prepare_model_for_qat`: torchao's `FakeQuantizedLinear`).
+    """
+    if not any(name.startswith("qat.") for name in found):
+        return
+    said = [str(found.get(name, "int8" if name == "qat.weight_dtype" else None)) for name in ROUNDED]
+    if said != [*ROUNDED.values()]:
+        message = "supported: activation_dtype int8 with weight_dtype int4; leave qat out to estimate without rounding"
+        raise UnsupportedError.of_value("qat", " / ".join(said), message)
+
+
 def with_galore(normalized: dict[str, Any]) -> None:
     """GaLore's optimizer on all linear layers, in the backward pass where it works layer by layer.
 
@@ -130,6 +148,49 @@ def of_llava(found: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"lora_r": 64, "lora_target_modules": "all-linear", **found}
 
 
+PICTURE_KEYS = (
+    "conv_style", "meta_path", "force_image_size", "down_sample_ratio", "drop_path_rate", "*_num_frame", "pad2square",
+    "vision_select_layer", "use_data_resampling", "dynamic_image_size", "use_thumbnail", "*_dynamic_patch",
+    "ps_version", "use_fast_tokenizer", "normalize_type", "num_images_expected", "max_buffer_size", "log_freq",
+    "strict_mode", "replacement", "allow_overflow", "loss_reduction*", "image_*_pixels", "video_*_pixels", "fps",
+    "nframes", "merger_lr", "vision_lr",
+)  # fmt: skip
+"""Arguments of InternVL's and of Qwen-VL-Series-Finetune's scripts on pictures and on learning rates."""
+
+
+def of_internvl(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """InternVL's arguments, whose script loads bf16 weights with FlashAttention, and has checkpoints of its own.
+
+    Source: InternVL, internvl_chat/internvl/train/internvl_chat_finetune.py (`ModelArguments`, `main`;
+    `wrap_llm_lora`: attention and feed-forward layers), internvl_chat_mpo.py.
+    """
+    if not {"conv_style", "force_image_size"} <= set(found):
+        return found
+    if "mpo" in str(found.get("", "")):
+        message = "losses of several kinds at once are not supported yet; the closest is --method dpo"
+        raise UnsupportedError.of_value("loss_type", found.get("loss_type", "sigmoid"), message)
+    told: dict[str, Any] = {
+        "grad_checkpoint": True, "torch_dtype": "bfloat16", "attn_implementation": "flash_attention_2", **found,
+    }  # fmt: skip
+    rank = told.pop("use_llm_lora", 0)
+    if rank:
+        told |= {"use_peft": True, "lora_rank": rank, "lora_target_modules": "all-linear"}
+    packs, tokens = is_set(told.pop("use_packed_ds", False)), told.pop("max_packed_tokens", 8192)
+    return {**told, "packing": True, "max_seq_length": tokens} if packs else told
+
+
+def of_qwen_vl_series(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Qwen-VL-Series-Finetune's arguments, whose scripts take FlashAttention where they are not told otherwise.
+
+    Source: Qwen-VL-Series-Finetune, src/params.py, src/train/train_sft.py.
+    """
+    if "disable_flash_attn2" not in found:
+        return found
+    told = dict(found)
+    off = is_set(told.pop("disable_flash_attn2"))
+    return {"attn_implementation": "sdpa" if off else "flash_attention_2", **told}
+
+
 _FIREFLY = ("train_mode", "task_type", "template_name", "train_file", "eval_file", "tokenize_num_workers")
 
 
@@ -152,3 +213,10 @@ def of_firefly(found: Mapping[str, Any]) -> Mapping[str, Any]:
     told = {"use_peft": True, "lora_rank": 64, "lora_dropout": 0.05, "lora_target_modules": "all-linear"}
     bits = {"load_in_4bit": True, "use_bnb_nested_quant": True} if mode == "qlora" else {}
     return {**told, **left, **bits}
+
+
+def of_scripts(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the keys of widespread scripts as a Trainer's script has them."""
+    for script in (of_firefly, of_llava, of_internvl, of_qwen_vl_series):
+        found = script(found)
+    return found

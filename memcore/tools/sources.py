@@ -33,7 +33,7 @@ from memcore.tools.accounts import declared_elsewhere
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, pruned, whose
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, imported, of_composed, of_keys
-from memcore.tools.launchers import ElsewhereError, launched_with
+from memcore.tools.launchers import ElsewhereError, launched_with, own
 from memcore.tools.methods import METHOD
 from memcore.tools.peft import of_lora_file
 from memcore.tools.pooled import pools, without_head
@@ -161,21 +161,57 @@ def tool_brought(sources: Sequence[Source]) -> Tool | None:
 
 
 _SOURCED = re.compile(
-    r"^[ \t]*(?:source|\.)[ \t][^\n#;]{0,200}?([\w.-]{1,80}\.(?:sh|bash|env|conf))[\"']?[ \t]*$", re.MULTILINE
+    r"^[ \t]*(?:source|\.)[ \t][^\n#;]{0,200}?(?:([\w.-]{1,80}\.(?:sh|bash|env|conf))|\$\{?(\w{1,80})\}?)[\"']?"
+    r"((?:[ \t]+\w{1,40}){0,8})[ \t]*$",
+    re.MULTILINE,
 )
-"""A script that another one reads in its own place."""
+"""A script that another one reads in its own place, by its name or by a variable, and what it is called with."""
 
 
 def _sourced(sources: Sequence[Source]) -> list[Source]:
     """The texts, of which those that a script among them sources stand in the place where it does."""
     texts = {_file(each.name): each.text.removeprefix(MARK) for each in sources}
-    taken = {name for text in texts.values() for name in _SOURCED.findall(text) if texts.get(name, text) != text}
+    taken: set[str] = set()
+    whole: list[Source] = []
+    for each in sources:
+        text, end = "", 0
+        for found in _SOURCED.finditer(each.text):
+            name = found[1] or _assigned(found[2], each.text)
+            if name in texts and name != _file(each.name):
+                taken.add(name)
+                inner = texts[name]
+                for number, word in enumerate(found[3].split(), 1):
+                    inner = re.sub(rf"\$(?:{number}\b|\{{{number}\}})", word, inner)
+                text += each.text[end : found.start()] + inner
+                end = found.end()
+        whole.append(each._replace(text=text + each.text[end:]) if end else each)
+    return [each for each in whole if _file(each.name) not in taken]
+
+
+def _assigned(variable: str, text: str) -> str:
+    """The file whose name a script gives a variable; empty without one."""
+    found = re.search(rf"\b{variable}=[\"']?([\w./-]{{1,200}})", text)
+    return _file(found[1]) if found else ""
+
+
+_SHARDING = re.compile(r"(--fsdp_config(?:=|[ \t]+))[\"']?([\w./-]{1,200}\.json)[\"']?")
+"""How a command names the file that says how FSDP shards (transformers, training_args.py: a file or JSON)."""
+
+
+def _with_sharding(sources: Sequence[Source]) -> list[Source]:
+    """The texts, of which commands have the content of the file that says how FSDP shards in its place."""
+    texts = {_file(each.name): each.text.removeprefix(MARK) for each in sources}
+    named = {_file(name) for each in sources for _, name in _SHARDING.findall(each.text)} & texts.keys()
+    said = {name: texts[name] for name in named if "'" not in texts[name] and texts[name].lstrip().startswith("{")}
+    if not said:
+        return [*sources]
 
     def inside(found: re.Match[str]) -> str:
-        return texts[found[1]] if found[1] in taken else found[0]
+        text = said.get(_file(found[2]))
+        return found[0] if text is None else f"{found[1]}'{' '.join(text.split())}'"
 
-    kept = [each for each in sources if _file(each.name) not in taken]
-    return [each._replace(text=_SOURCED.sub(inside, each.text)) if taken else each for each in kept]
+    kept = [each for each in sources if _file(each.name) not in said]
+    return [each._replace(text=_SHARDING.sub(inside, each.text)) for each in kept]
 
 
 _SWITCHES: Mapping[str, bool] = {"True": True, "true": True, "False": False, "false": False}
@@ -215,7 +251,8 @@ def _with_options(sources: Sequence[Source]) -> list[Source]:
 
 def whole_files(sources: Sequence[Source]) -> list[Source]:
     """The texts with those that are one file together, as Hydra composes them, in one."""
-    sources = _with_written(_with_options(_sourced(sources)))
+    sources = [each._replace(text=each.text.replace("\r\n", "\n")) for each in sources]
+    sources = _with_written(_with_options(_with_sharding(_sourced(sources))))
     groups = composed([(each.name, each.text.removeprefix(MARK)) for each in sources])
     first = {each.members[-1]: each for each in groups}
     inner = {number for each in groups for number in each.members} - first.keys()
@@ -342,7 +379,8 @@ def _part(source: Source, gpus: int | None, given: Collection[str], names: Colle
     except ElsewhereError as error:
         if not {_file(each) for each in error.files} <= {*names}:
             raise
-        return _launching(source, error.found, Message("only launches {}", joined(", ", error.files)))
+        unread = (Message("{} may affect memory but is not supported yet: ignored", each) for each in own(error.found))
+        return _launching(source, error.found, Message("only launches {}", joined(", ", error.files)), *unread)
     model = config.get("model")
     rest = {path: value for path, value in config.items() if path != "model"}
     plain = {path: value for path, value in Config.from_dict({"model": "any", **rest}).values.items() if path != MODEL}
@@ -365,11 +403,11 @@ _ROUNDS = frozenset({"bf16", "fp16", "dtype", "torch_dtype", "load_in_4bit", "lo
 """Keys of a Trainer's that say in which dtypes it computes."""
 
 
-def _launching(source: Source, found: Mapping[str, Any], note: Message) -> _Part:
+def _launching(source: Source, found: Mapping[str, Any], *notes: Message) -> _Part:
     """What a command says that only launches others: the GPUs."""
     count = found.get(GPUS, started(found).get(GPUS))
     counted: dict[str, object] = {Hardware.num_gpus: count} if isinstance(count, int) else {}
-    return _Part(source.name, None, counted, {}, (note,))
+    return _Part(source.name, None, counted, {}, notes)
 
 
 def _stored(

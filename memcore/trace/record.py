@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol, TypeVar
 
-from memcore.trace.code import code_of
+from memcore.trace.code import LayerCode, code_of
 from memcore.trace.engine import engine_of
 from memcore.trace.exclusive import exclusively
 from memcore.trace.looped import record_rank
@@ -27,6 +29,32 @@ class _Recording(Protocol):
 
 
 _Recorded = TypeVar("_Recorded", bound=_Recording)
+
+
+class StoppedError(Exception):
+    """A recording ended after its first forward pass."""
+
+
+_enough: ContextVar[Callable[[Program], bool] | None] = ContextVar("enough", default=None)
+
+
+@contextmanager
+def stopping(enough: Callable[[Program], bool]) -> Iterator[None]:
+    """Meanwhile end recordings whose first forward pass is enough to know: two thirds of a step come after it.
+
+    They raise StoppedError, and nothing of them is kept.
+    """
+    before = _enough.set(enough)
+    try:
+        yield
+    finally:
+        _enough.reset(before)
+
+
+def _look(step: Step, enough: Callable[[Program], bool]) -> None:
+    """End a recording if what there is of it is enough; its segment that is open is not looked at."""
+    if enough(Program(step.tape)):
+        raise StoppedError
 
 
 @lru_cache(maxsize=512)
@@ -50,8 +78,14 @@ def _first(recipe: Recipe) -> First:
     step = Step(recipe, engine_of(recipe.sharding.engine).runtime)
     code = code_of(recipe.implementation)
     step.tape.handed = []
-    step.record(code.forward, code.inputs)
+    _run(step, code)
     return first_of(step.tape)
+
+
+def _run(step: Step, code: LayerCode) -> None:
+    enough = _enough.get()
+    step.passed = None if enough is None else partial(_look, step, enough)
+    step.record(code.forward, code.inputs)
 
 
 @lru_cache(maxsize=512)
@@ -84,7 +118,7 @@ def recorded(recipe: Recipe) -> Program:
     runtime, code = engine_of(recipe.sharding.engine).runtime, code_of(recipe.implementation)
     step = Step(recipe, runtime)
     if recipe.pipeline is None:
-        step.record(code.forward, code.inputs)
+        _run(step, code)
         return Program(step.tape)
     kept: object
     if recipe.pipeline.waiting:

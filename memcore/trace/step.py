@@ -88,6 +88,8 @@ class Step:
         """The frozen copy of the model that an objective compares with, once it has run."""
         self.values: Tensor | None = None
         """What a value head says of each token, until the loss has it."""
+        self.passed: Callable[[], None] | None = None
+        """Asked when the first forward pass is over; what it raises ends the recording."""
         self.cache: Held[list[Tensor]] = {}
         """Keys and values, if `use_cache` was left on."""
 
@@ -155,6 +157,9 @@ class Step:
     def _micro_batch(self, forward: Forward, inputs: Inputs) -> None:
         batch = self._batch(inputs)
         loss, outputs = self._forward(forward, batch)
+        if self.passed is not None:
+            self.passed()
+            self.passed = None
         if not self.recipe.loss.keeps_outputs and self.recipe.objective is None:
             outputs = None
             self.forget_cache()

@@ -34,6 +34,8 @@ def record_ahead() -> None:
             if isinstance(found, Estimate):
                 _ = found.peak  # of all ranks
         gc.collect()  # what a recording leaves behind would make the memory that is kept larger
+        gc.freeze()  # what it keeps need not be looked at again after the next one
+    gc.unfreeze()
 
 
 def _edited() -> Iterator[dict[str, str]]:

@@ -109,6 +109,7 @@ def _card(each: Proposal) -> str:
     left = say("ways-left", size=format_bytes(each.headroom))
     host = [say("ways-host", size=format_bytes(each.host))] if each.host else []
     gives = [translated(TIERS[each.tier]), *([] if each.safe else [say("ways-tight")])]
+    gives += [] if each.host_room is None else [say("ways-spills", usual=format_bytes(int(each.host_room)))]
     if each.seconds is not None:
         gives.insert(0, say("ways-step", seconds=f"{each.seconds[1]:.3g}"))
     if each.speed is not None:

@@ -135,6 +135,8 @@ def _details(each: Proposal, tokens: int | None, price: float | None) -> Iterato
         yield "    " + serving_verdict(each.found).reason
     if each.host:
         yield "  " + say("cli-host-ram", size=format_bytes(each.host))
+    if each.host_room is not None:
+        yield "  " + say("cli-host-spills", usual=format_bytes(int(each.host_room)))
     yield "  " + say("cli-quality", said=translated(each.quality))
     yield from _speed(each, tokens, price)
     yield from _changes(each.changes) if each.changes else ["  " + say("cli-unchanged")]

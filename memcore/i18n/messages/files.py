@@ -318,6 +318,20 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),
+    "supported: activation_dtype int8 with weight_dtype int4": "支持：activation_dtype int8 与 weight_dtype int4",
+    "leave qat out to estimate without rounding": "去掉 qat 以不计取整",
+    "only a decoder with adapters ('lora') is supported": "仅支持带适配器（'lora'）的解码器",
+    "describe the job with flags otherwise": "其余情况请用命令行选项描述任务",
+    "{keys}: adapters outside the decoder are not counted": "{keys}：解码器之外的适配器未计入",
+    "losses of several kinds at once are not supported yet": "暂不支持同时使用多种损失",
+    "the closest is --method dpo": "最接近的是 --method dpo",
+    "applies to GRPO in {frameworks}, so leave it out here": "仅适用于 {frameworks} 的 GRPO，此处请去掉",
+    "slime: only the actor's update is estimated": "slime：只估算 actor 的更新",
+    "sequences are packed up to {key} tokens per GPU: counted as one sequence": (
+        "每个 GPU 上的序列打包到至多 {key} 个 token：按一个序列计算"
+    ),
+    "{key} is not given: prompts are not counted": "未给出 {key}：未计入提示词",
+    "{key}: the softmax and the gradient of the entropies are not counted": "{key}：熵的 softmax 与梯度未计入",
     "the critic is not on the actor's GPUs during its update": "更新 actor 时 critic 不在其 GPU 上",
     "the reward model stays on the GPU, and is counted as large as the model": (
         "奖励模型留在 GPU 上，按与模型同样大小计算"
@@ -382,7 +396,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "未设置 tokenizer.max_seq_len，序列长度因此取决于数据"
     ),
     "set the length with --seq": "请用 --seq 给出长度",
-    "training only part of a model is not supported yet for torchtune": "torchtune 暂不支持只训练模型的一部分",
     "known builders: {names}": "已知的构建函数：{names}",
     "torchao's NF4 with 8-bit scales is counted as bitsandbytes' NF4 with double quantization": (
         "torchao 的 NF4（缩放因子为 8 位）按 bitsandbytes 的双重量化处理"

@@ -74,6 +74,11 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "vLLM 0.29 之前，第二代 model runner 不把 CUDA Graph 计入预算"
     ),
     "chosen when the engine is built": "在构建引擎时选定",
+    "outside PyTorch 2 GiB on one GPU, 4.6 on two, 6.8 to 12.4 on more": (
+        "PyTorch 之外：一块 GPU 2 GiB，两块 4.6，更多 6.8 至 12.4"
+    ),
+    "if the file has it, builds before August 2026 load it unasked": "文件若含此层，2026 年 8 月之前的构建会自动加载",
+    "Ollama's, by context and free memory": "Ollama 按上下文与空闲显存选定",
     "by compute capability": "按计算能力",
     "by architecture": "按架构",
     "free_gpu_memory_fraction {share} of what is free after loading": (
@@ -389,6 +394,14 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "compressors' states": "压缩器的状态",
     "compressors' states of requests": "各请求的压缩器状态",
     "kernel workspaces": "kernel 工作区",
+    "libraries and their kernels": "库及其 kernel",
+    "layer for multi-token prediction": "多 token 预测层",
+    "rest of the embedding": "嵌入的其余部分",
+    "tokens of every expert in fp8": "每个专家的 fp8 token",
+    "results of every expert": "每个专家的结果",
+    "scales of every expert's tokens": "每个专家的 token 的缩放因子",
+    "unused swizzled scales of gate and up": "未使用的 gate 与 up 重排缩放因子",
+    "unused swizzled scales of down": "未使用的 down 重排缩放因子",
     "block bytes": "块字节数",
     "blocks of {size} tokens, in the rest of the budget": "每块 {size} 个 token，取预算所余",
     "stored as {format}": "存储格式：{format}",

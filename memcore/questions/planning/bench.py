@@ -14,6 +14,7 @@ from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import BY_ID, Accelerator, alike
 from memcore.memory.estimate import Estimate
+from memcore.memory.host_phases import host_phases
 from memcore.questions.costs import Cost, cost_of
 from memcore.questions.roofline import Roofline, roofline_for
 from memcore.questions.solving import Pieces
@@ -42,6 +43,8 @@ class Bench:
     headroom: float = HEADROOM
     count: int = 0
     known: dict[str, Found | MemcoreError] = field(default_factory=dict)
+    tight: dict[int, bool] = field(default_factory=dict)
+    """Of estimates, by their identities, whether tensors leave less than the headroom."""
     rates: Mapping[str, float] = field(default_factory=dict)
     """Inputs of the cost model that are known better, by name."""
 
@@ -78,6 +81,10 @@ class Bench:
         """The rates of the GPU of a job, with those that are known better."""
         return roofline_for(found.job.config).adjusted(**self.rates)
 
+    def spills(self, found: Estimate) -> bool:
+        """Whether a job keeps more on its host than this usually has."""
+        return hosted(found) > self.roofline(found).host_room
+
     def need(self, found: Estimate) -> int:
         """Bytes of tensors at the peak; of what does not fit only as many as show that, which records fewer stages.
 
@@ -102,7 +109,10 @@ class Bench:
 
     def roomy(self, found: Estimate) -> bool:
         """Whether tensors alone leave the headroom; what does not is not safe."""
-        return self.need(found) <= (1 - self.headroom) * (found.capacity or 0)
+        if id(found) not in self.tight:
+            room = (1 - self.headroom) * (found.capacity or 0)
+            self.tight[id(found)] = any(rank.least > room or rank.exceeds(room) for rank in found.ranks)
+        return not self.tight[id(found)]
 
     def holds(self, found: Found) -> bool:
         """Whether a job fits as expected."""
@@ -119,6 +129,11 @@ class Bench:
             return found.device.expected <= (1 - self.headroom) * capacity
         pool = found.pool
         return pool is None or pool.capacity is None or found.needed <= (pool.capacity_low or 0)
+
+
+def hosted(found: Estimate) -> int:
+    """Bytes of a node's own memory that hold what a training job offloads."""
+    return next(each.bytes for each in host_phases(found.rank) if each.name == "step")
 
 
 def gathered(found: list[T], more: Iterator[T | None]) -> Iterator[None]:

@@ -17,11 +17,10 @@ from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.formats.tool import Tool
 from memcore.hardware import BOARD_WATTS
-from memcore.memory.host_phases import host_phases
 from memcore.messages import Message, joined, listed
 from memcore.questions.costs import Range, seconds_of
 from memcore.questions.describe import when
-from memcore.questions.planning.bench import FEW, HEADROOM, Bench, Found
+from memcore.questions.planning.bench import FEW, HEADROOM, Bench, Found, hosted
 from memcore.questions.planning.budget import Budget, budget_of
 from memcore.questions.planning.divisions import asked_of
 from memcore.questions.planning.rows import GOALS, QUALITIES
@@ -70,6 +69,8 @@ class Proposal:
     """The tokens of a step of the whole job; None for a server."""
     safe: bool
     """True if the whole range fits with headroom, False if only the expected value fits."""
+    host_room: float | None = None
+    """Bytes of its host's memory, where that usually has less than the plan offloads; None: it has as much."""
     mfu: float | None = None
     """Model FLOPS utilization: operations that the model needs over what the GPU could do; None for a server."""
 
@@ -146,7 +147,7 @@ class Proposal:
         """Return the bytes of a node's own memory that hold what a plan keeps there."""
         if isinstance(self.found, ServingEstimate):
             return self.found.budget.host.total if self.found.budget.host else 0
-        return next(each.bytes for each in host_phases(self.found.rank) if each.name == "step")
+        return hosted(self.found)
 
     @property
     def quality(self) -> str:
@@ -331,7 +332,7 @@ def plan_by_piece(
             yield None
             continue
         chosen = tuple(_different(map(partial(_proposal, found, bench), candidates), keep))
-        first = tuple(each for each in chosen if each.safe)
+        first = tuple(each for each in chosen if each.safe and each.host_room is None)
         if len(first) == keep:
             break
         yield Planned(asked, found, first, None, bench.count)
@@ -358,7 +359,8 @@ def _proposal(first: Found, bench: Bench, each: Candidate | Served) -> Proposal:
     price, roofline = bench.cost(each.found), bench.roofline(each.found)
     return Proposal(
         each.way.title, each.division.title, each.tier, first, each.found, each.knobs,
-        seconds_of(price), price.tokens, each.safe, (price.flops - price.again) / roofline.flops / price.seconds,
+        seconds_of(price), price.tokens, each.safe, roofline.host_room if each.spills else None,
+        (price.flops - price.again) / roofline.flops / price.seconds,
     )  # fmt: skip
 
 

@@ -16,12 +16,11 @@ from memcore.config.knobs import TIERS, Knob, Method, Settings, Way
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.memory.estimate import Estimate
-from memcore.memory.host_phases import host_phases
 from memcore.messages import Message
 from memcore.networks.catalog import full_name
 from memcore.questions.advising.changes import CHANGES, applicable
 from memcore.questions.costs import USUAL_SPREAD
-from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, gathered, larger, usable_of
+from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, gathered, hosted, larger, usable_of
 from memcore.questions.planning.divisions import Asked, Division, divisions
 from memcore.questions.planning.rows import METHODS
 from memcore.questions.solving import Pieces
@@ -56,6 +55,8 @@ class Candidate:
     """Its place in `METHODS`."""
     bold: bool = False
     """It leaves less headroom than is safe, and is far faster than what is."""
+    spills: bool = False
+    """What it offloads is more than a host with such GPUs usually has."""
 
     @property
     def outcome(self) -> tuple[object, ...]:
@@ -80,7 +81,8 @@ class Candidate:
         Of methods of one tier the earlier gives up less. What another frees counts if it is more than the range of the
         estimate.
         """
-        if self.safe < other.safe or self.strains > other.strains or "hardware" in (self.tier, other.tier):
+        worse = self.safe < other.safe or self.strains > other.strains or self.spills > other.spills
+        if worse or "hardware" in (self.tier, other.tier):
             return False
         less = (_ORDER.index(self.tier), self.method) < (_ORDER.index(other.tier), other.method)
         frees = other.found.device.expected < self.found.device.low
@@ -88,6 +90,8 @@ class Candidate:
 
     def rank(self, fastest: float) -> tuple[object, ...]:
         """What is safe comes first, what gives up least, what is fastest; ties go to the simpler division.
+
+        What needs more of its host than this usually has is as doubtful as what is not safe.
 
         Whatever may fit on the GPUs that are there stands before more or larger ones, and of these the fewest.
 
@@ -101,7 +105,7 @@ class Candidate:
         pace = int(log(self.seconds / fastest) / log(USUAL_SPREAD[1])) if self.safe else 0
         pace = self.asked.gpus if further else pace
         tier = _ORDER.index("quantized" if self.strains and self.tier in ("states", "method") else self.tier)
-        doubtful, late = not self.safe and not self.bold, self.strains or self.bold
+        doubtful, late = self.spills + (not self.safe and not self.bold), self.strains or self.bold
         return further, doubtful, tier, late, pace, self.method, order, self.division.dimensions
 
 
@@ -470,8 +474,10 @@ class Trainings:
         """A config with the rows that it is made of."""
         rows = (*(each for each in _suited(knobs, division) if each.to), *frame.knobs)
         seconds, safe = self.bench.cost(found).seconds, self.bench.safe(found)
-        place = METHODS.index(frame.method)
-        return Candidate(frame.tier, frame.way, division, rows, found, seconds, safe, frame.asked, place)
+        place, spills = METHODS.index(frame.method), frame.transfer is not None and self.bench.spills(found)
+        return Candidate(
+            frame.tier, frame.way, division, rows, found, seconds, safe, frame.asked, place, spills=spills
+        )  # fmt: skip
 
     def _more_hardware(self, method: str) -> Iterator[Candidate | None]:
         """The least GPUs of the same kind on which the job fits with a method."""
@@ -562,8 +568,7 @@ _REFUSED = 4
 
 def _has_room(frame: Frame, found: Estimate) -> bool:
     """Whether a node can hold what a step offloads."""
-    phases = () if frame.transfer is None else host_phases(found.rank)
-    return all(each.bytes <= _HOST for each in phases if each.name == "step")
+    return frame.transfer is None or hosted(found) <= _HOST
 
 
 def _merged(knobs: Sequence[Knob]) -> dict[str, object]:

@@ -26,7 +26,7 @@ from memcore.questions.searching.spaces import (
     plan,
     sent,
     sequences_of,
-    slowest_of,
+    shared_evenly,
     space_of,
 )
 from memcore.questions.searching.works import Works
@@ -81,7 +81,7 @@ class Question:
 
     def _priced(self, layout: Layout, work: Work) -> Cost:
         traffic = sent(self.space, layout, self.job, self.traffic)
-        return cost(work, plan(self.space, layout, self.usual, traffic, self.works.slowest(layout)), self.roofline)
+        return cost(work, plan(self.space, layout, self.usual, traffic, self.works.layers(layout)), self.roofline)
 
     def least(self, layout: Layout, growth: int | None = None) -> int:
         """Bytes that a layout surely has; `growth` as in `Floor.bytes`."""
@@ -179,7 +179,7 @@ def _question(
         text=text,
         space=space,
         floor=floor_of(job),
-        works=Works(job, work, text, space, slowest_of(work, space.layers, space.counted)),
+        works=Works(job, work, text, space, shared_evenly(space.layers, space.counted)),
         job=job,
         traffic=traffic_of(job),
         usual=usual_of(job),

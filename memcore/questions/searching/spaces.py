@@ -19,10 +19,9 @@ from memcore.messages import joined
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts
 from memcore.networks.stages import layers_of
-from memcore.questions.costs import IDLE, Plan, heaviest
+from memcore.questions.costs import IDLE, Layers, Plan, over_mean
 from memcore.questions.searching.kinds import ROWS
 from memcore.questions.searching.layouts import Layout, Settings
-from memcore.questions.work import Work
 from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.searching import SCHEDULE, SCHEDULES, Policy, Row
@@ -279,11 +278,11 @@ def sent(space: Space, layout: Layout, job: Job, usual: Traffic) -> Traffic:
     return usual._replace(gathers=2 * count if policy.resharded else 1, reduces=1, reduces_behind="one")
 
 
-def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: float) -> Plan:
+def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, layers: Layers) -> Plan:
     """Return what the cost model takes of a layout.
 
     `usual`: the plan of the job that is searched, for what no layout changes; `traffic`: what the layout sends;
-    `slowest`: work of the pipeline's slowest rank over the mean.
+    `layers`: those of the pipeline's ranks.
     """
     policy, count = space.row.policies[layout.policy], layout.micro_batches
     return Plan(
@@ -307,7 +306,7 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, slowest: f
         experts=layout.experts,
         behind=(traffic.gathers_behind, traffic.reduces_behind),
         messages=(traffic.gathered, traffic.reduced),
-        heaviest=slowest,
+        layers=layers,
         regrouped=traffic.regrouped,
         pieces=usual.pieces,
         all_reduces=traffic.all_reduces,
@@ -330,19 +329,19 @@ def _divides_experts(space: Space, layout: Layout, usual: Plan) -> int:
     return int(str(given)) if given else layout.tensor if fits else 1
 
 
-Slowest: TypeAlias = Callable[[int, int], float]
-"""Work of a pipeline's slowest rank over the mean, by the number of stages and of chunks in each."""
+Shared: TypeAlias = Callable[[int, int], Layers]
+"""Layers of a pipeline's ranks, by the number of stages and of chunks in each."""
 
 
-def slowest_of(work: Work, layers: int, counted: int) -> Slowest:
+def shared_evenly(layers: int, counted: int) -> Shared:
     """Of ranks that share layers as evenly as they can, the ends counting as layers where they do."""
 
     @cache
-    def found(stages: int, chunks: int) -> float:
+    def found(stages: int, chunks: int) -> Layers:
         if stages == 1:
-            return 1.0
+            return 1.0, 1.0
         shares = layers_of(layers, stages * chunks) if not counted else ends_of(layers, stages * chunks, counted)
-        return heaviest(work, [sum(shares[rank::stages]) for rank in range(stages)])
+        return over_mean([sum(shares[rank::stages]) for rank in range(stages)])
 
     return found
 

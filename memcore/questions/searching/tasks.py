@@ -76,6 +76,8 @@ def _answer(
         return str(error)
     if not isinstance(found, Estimate):
         return "servers have no layouts to search"
+    if totals is not None:
+        found = replace(found, ranks=tuple(found.ranks[each] for each in totals.extremes(layout)))
     allocated = found.allocated.expected
     answer = task.unasked(allocated)
     return (allocated, found.device.expected, found.fits) if answer is None else (allocated, *answer[1:])

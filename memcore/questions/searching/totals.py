@@ -184,6 +184,12 @@ class Totals:
             else replace(job, sizes={**job.sizes, **point.sizes})
         )
 
+    def extremes(self, layout: Layout) -> tuple[int, ...]:
+        """The ranks of a layout of which one needs most, by their numbers: `total` has recorded their steps."""
+        point = self._point(layout)
+        structure = point if isinstance(point, MemcoreError) else self._structure(layout, point)
+        return () if isinstance(structure, MemcoreError) else self.numbers(structure, layout.stages)
+
     def growth(self, layout: Layout) -> int | None:
         """Bytes that each layer surely keeps of one sequence between its passes, from a step without a pipeline.
 

@@ -8,9 +8,9 @@ from functools import cached_property
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import heaviest_of
+from memcore.questions.costs import Layers, layers_of_ranks
 from memcore.questions.searching.layouts import Layout, config_of
-from memcore.questions.searching.spaces import Slowest, Space
+from memcore.questions.searching.spaces import Shared, Space
 from memcore.questions.searching.tasks import config_from, totals_of
 from memcore.questions.work import Work, composes, work_for
 from memcore.records import dataclass
@@ -31,9 +31,9 @@ class Works:
     text: str
     """Its config, as workers remember it."""
     space: Space
-    even: Slowest
-    """Work of a pipeline's slowest rank over the mean where the search itself shares the layers."""
-    heaviest: dict[tuple[int, int], float] = field(default_factory=dict)
+    even: Shared
+    """Layers of a pipeline's ranks where the search itself shares them."""
+    shared: dict[tuple[int, int], Layers] = field(default_factory=dict)
     """The same where the job does, by stages and the chunks of each."""
     known: dict[tuple[int, ...], Work] = field(default_factory=dict)
 
@@ -60,16 +60,16 @@ class Works:
             self.known[key] = self.usual if job is None else work_for(job, self.space.sequence)
         return self.known[key]
 
-    def slowest(self, layout: Layout) -> float:
-        """Work of the pipeline's slowest rank over the mean of all."""
+    def layers(self, layout: Layout) -> Layers:
+        """Layers of the ranks of a layout's pipeline."""
         row, chunks = self.space.row, self.space.row.policies[layout.policy].chunks
         if layout.stages == 1 or row.uneven or row.counted is not None:
             return self.even(layout.stages, chunks)
         key = layout.stages, chunks
-        if key not in self.heaviest:
+        if key not in self.shared:
             job = self._job(layout)
-            self.heaviest[key] = self.even(layout.stages, chunks) if job is None else heaviest_of(job)
-        return self.heaviest[key]
+            self.shared[key] = self.even(layout.stages, chunks) if job is None else layers_of_ranks(job)
+        return self.shared[key]
 
     def _job(self, layout: Layout) -> Job | None:
         if self.space.row.shared:

@@ -10,13 +10,15 @@ common/common.h (`need_n_rs_seq`) and common/speculative.cpp.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from memcore.networks.network import Model
 from memcore.servers.llamacpp.buffers import Plan
 from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
-from memcore.serving.speculation import Speculation
+from memcore.serving.checkpoint import text_config
+from memcore.serving.job import Basics
+from memcore.serving.speculation import Speculation, predicts, speculation
 
 _SHARED = ("token_embd.weight", "output.weight", "output_norm.weight", "output_norm.bias")
 """What the head has of the model."""
@@ -56,6 +58,21 @@ def head_file(
 
 
 _NORMS = ("enorm", "hnorm", "shared_head_norm")
+_LOADED, _ASKED = 9200, 10200
+"""Builds, about, that have these layers at all, and that load them only if they are used: ggml-org/llama.cpp#22673 of
+May 2026 and #26296 of 31 July (b10091 is of 22 July, b10242 of 4 August)."""
+
+
+def carried(basics: Basics, build: int | None) -> Model | None:
+    """The further layers where a build loads them whatever is asked for."""
+    if build is None or not _LOADED <= build < _ASKED or not predicts(basics.model):
+        return None
+    return head_of(basics.model, speculation("mtp", 1, basics.model, text_config(basics.raw), None))
+
+
+def own_bytes(tensors: Sequence[FileTensor]) -> int:
+    """Bytes of the head's own part of the file."""
+    return sum(tensor.bytes for tensor in tensors if tensor.name not in _SHARED)
 
 
 class HeadWeights(Plan):

@@ -179,7 +179,6 @@ OLLAMA = Tool(
         Key(path=LlamaCppSettings.flash_attn, name="*flash"),
         Key(path=LlamaCppSettings.fork, name="*fork"),
     ),
-    defaults={LlamaCppSettings.n_batch: 512},
     unsaid={Inference.max_model_len: None, LlamaCppSettings.flash_attn: None},
     normalized=_normalized,
     model_as=_from,

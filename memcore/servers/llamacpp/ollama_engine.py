@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from memcore.config.engine import release
 from memcore.records import dataclass
+from memcore.units import GiB, MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,28 @@ def build_of(version: object) -> int | None:
     if not isinstance(version, str):
         return version if isinstance(version, int) else None
     return next(build for first, build in _BUILDS if release(version) >= first)
+
+
+_LONG: tuple[tuple[int, int, int, int], ...] = ((32768, 2048, 60, 2 * GiB), (4096, 1024, 75, 768 * MiB))
+"""Beyond how many tokens, which batch, up to which percent of free memory before it, and what is set apart for it."""
+_USUAL, _MOST = 512, 80
+
+
+def batch_of(version: object, context: int, needed: int, free: int | None) -> int:
+    """Tokens of a batch, which llama-server computes at once, where `num_batch` does not say it.
+
+    `context`: tokens of all slots; `needed`: the file and a cache in 16 bits; `free`: bytes of all GPUs, None where
+    nobody knows. Source: ollama 0.32, server/sched.go (`automaticGenerationBatch`), since 0.30.
+
+    >>> batch_of("0.24.0", 65536, 0, None), batch_of("0.32.14", 65536, 0, None), batch_of("0.32.14", 65536, 9, 10)
+    (512, 2048, 512)
+    """
+    if not serves(version):
+        return _USUAL
+    for beyond, batch, percent, apart in _LONG:
+        if context > beyond and (free is None or needed <= min(free * percent, free * _MOST - apart * 100) // 100):
+            return batch
+    return _USUAL
 
 
 def attends_quickly(version: object, family: str) -> bool | None:

@@ -18,7 +18,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
 from memcore.config.schema import Setting
 from memcore.errors import UnsupportedError
-from memcore.memory.ledger import Entry, Range
+from memcore.memory.ledger import Entry
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
@@ -26,14 +26,15 @@ from memcore.records import dataclass
 from memcore.servers.llamacpp import ollama_engine, supported
 from memcore.servers.llamacpp.buffers import Buffer, Plan
 from memcore.servers.llamacpp.caches import cache_rows, cache_type, indexer_row
+from memcore.servers.llamacpp.doubts import COMPUTED, foreign, slight, unasked, undated
 from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
-from memcore.servers.llamacpp.mtp import HeadWeights, head_file, head_of
+from memcore.servers.llamacpp.mtp import HeadWeights, carried, head_file, head_of
 from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, supports_flash
 from memcore.servers.llamacpp.settings import LIBRARY, OLLAMA, PYTHON, LlamaCppSettings
 from memcore.servers.llamacpp.vulkan import at_once
 from memcore.serving.budget import Budget, RankBudget
 from memcore.serving.changes import NO_DRAFT, SHORTER, Becomes, ServerChange, fewer_tokens
-from memcore.serving.entries import ledger, observed, spread
+from memcore.serving.entries import ledger, spread
 from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
@@ -45,7 +46,7 @@ _CATEGORIES = {
     "model": "weights",
     "cache": "KV cache",
     "state": "recurrent states",
-    "compute": "activations",
+    "compute": COMPUTED,
     "output": "activations",
 }
 
@@ -78,6 +79,8 @@ class Options:
     """It is llama.cpp itself, and nobody says of which build."""
     target: Model | None = None
     """Whose file has this model as its layers that predict further tokens."""
+    carried: Model | None = None
+    """The layers that predict further tokens where the build loads them unasked, if the file has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +115,12 @@ def options(read: Defaults, basics: Basics) -> Options:
     own = fork == OLLAMA and ollama_engine.runs(version, family)
     slots = own or (RELEASES[row].outputs_by_slots and (fork != OLLAMA or ollama_engine.serves(version)))
     slots = slots and fork not in (PYTHON, LIBRARY)
+    # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
+    context, batch, micro_batch = _batches(read, basics, fork, name, 1 if unified else sequences)
     flags = Flags(
-        # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
-        context=basics.max_model_len * (1 if unified else sequences),
-        batch=read.take(LlamaCppSettings.n_batch, 512 if fork == PYTHON else 2048),
-        micro_batch=read.take(LlamaCppSettings.n_ubatch, 512),
+        context=context,
+        batch=batch,
+        micro_batch=micro_batch,
         sequences=sequences,
         unified=unified or (build is not None and build < _STREAMS),
         flash=_flash(read, fork, version, family),
@@ -144,16 +148,32 @@ def options(read: Defaults, basics: Basics) -> Options:
     if head is not None:
         flags = replace(flags, checkpoints=flags.checkpoints + _proposed(basics))
         draft = _head(read, basics.model, head, name, flags)
-    overrides = _overrides(name, fork)
     return Options(
         flags=flags,
         file_type=name,
-        overrides=overrides,
+        overrides=_overrides(name, fork),
         expanded=expanded,
         draft=draft,
         foreign=own,
         undated=not fork and version is None,
+        carried=carried(basics, build) if head is None else None,
     )
+
+
+def _batches(read: Defaults, basics: Basics, fork: str, name: str, caches: int) -> tuple[int, int, int]:
+    """Tokens of a context, of a batch, and of those computed at once: Ollama has one number for the last two."""
+    context = basics.max_model_len * caches
+    if fork != OLLAMA:
+        batch = read.take(LlamaCppSettings.n_batch, 512 if fork == PYTHON else 2048)
+        return context, batch, read.take(LlamaCppSettings.n_ubatch, 512)
+    sizes, gpus = basics.sizes, read.given(Hardware.num_gpus) or 1
+    row = sizes.get("k", sizes.get("a", 1)) * sizes["h"] // sizes.get("a", 1)
+    needed = sum(tensor.bytes for tensor in _file(basics.model, name, _overrides(name, fork), None))
+    needed += 4 * basics.model.num_layers * row * context
+    free = None if basics.capacity is None else basics.capacity * gpus
+    usual = ollama_engine.batch_of(read.given(EngineSettings.version), context, needed, free)
+    batch = read.take(LlamaCppSettings.n_batch, usual, "Ollama's, by context and free memory")
+    return context, batch, read.take(LlamaCppSettings.n_ubatch, batch)
 
 
 def _flash(read: Defaults, fork: str, version: object, family: str) -> bool | None:
@@ -332,14 +352,16 @@ def budget(job: ServingJob) -> Budget:
     devices = [f"CUDA{number}" for number in range(chosen.flags.gpus)]
     ranks = []
     for number, device in enumerate(devices):
-        own = [_doubted(each) if chosen.foreign else each for each in _entries(buffers, device)]
+        own = [foreign(each) if chosen.foreign else each for each in _entries(buffers, device)]
         if chosen.undated and device == devices[-1] and chosen.flags.gpu_layers > job.model.num_layers:
             former = _before_unpacking(job.model, chosen, device)
-            own = [_undated(job, chosen.flags, each, former) for each in own]
+            own = [undated(job, chosen.flags, each, former) for each in own]
         context = context_and_nccl(job.accelerator, 1)
         if chosen.flags.backend == "vulkan":
-            context = [_slight(each) for each in context]
+            context = [slight(each) for each in context]
         entries = [*own, *_drafting(chosen, device), *context]
+        if chosen.carried is not None and device == devices[-1] and chosen.flags.gpu_layers:
+            entries.append(unasked(_file(chosen.carried, chosen.file_type, chosen.overrides, job.model)))
         ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))
     notes: list[str] = (
         []
@@ -448,23 +470,6 @@ def _expanded(plan: Plan) -> Iterator[Buffer]:
 
 _PLAIN = frozenset({"F32", "F16", "BF16"})
 """Types of caches that flash attention reads as they are."""
-_FOREIGN = Fraction(7, 4)
-"""How many times llama.cpp's graph Ollama's own takes at most. Fitted to five starts, 1.1 to 1.7; what else lives there
-is not known."""
-
-
-def _doubted(entry: Entry) -> Entry:
-    """A compute buffer of Ollama's own engine, whose graph is not followed here."""
-    if entry.category != _CATEGORIES["compute"]:
-        return entry
-    bounds = Range(entry.bytes, entry.bytes, int(_FOREIGN * entry.bytes))
-    return observed(entry.title, entry.category, bounds, entry.source, entry.text, _GRAPH)
-
-
-def _slight(entry: Entry) -> Entry:
-    """A context of CUDA's size at most: with Vulkan, two models filled an Arc B390 to 0.996 and 1.002 of its budget."""
-    bounds = Range(0, entry.bytes, entry.high)
-    return observed(entry.title, entry.category, bounds, entry.source, entry.text, entry.because)
 
 
 def _before_unpacking(model: Model, chosen: Options, device: str) -> int | None:
@@ -477,27 +482,6 @@ def _before_unpacking(model: Model, chosen: Options, device: str) -> int | None:
     flags = replace(chosen.flags, release="spring")
     found = _computed(model, chosen.file_type, chosen.overrides, flags, chosen.target)
     return sum(each.bytes for each in found if each.device == device)
-
-
-def _undated(job: ServingJob, flags: Flags, entry: Entry, former: int | None) -> Entry:
-    """A compute buffer of any build: before June 2026 llama-server had logits of a whole micro-batch in it.
-
-    Source: ggml-org/llama.cpp#23861.
-    """
-    rows = min(flags.micro_batch, flags.batch, flags.context) - (flags.outputs or 0)
-    if entry.category != _CATEGORIES["compute"] or rows <= 0:
-        return entry
-    least = entry.bytes if former is None else min(former, entry.bytes)
-    bounds = Range(least, entry.bytes, entry.bytes + rows * job.basics.sizes["V"] * 4)
-    because = _LOGITS if former is None else _UNPACKED
-    return observed(entry.title, entry.category, bounds, entry.source, entry.text, because)
-
-
-_UNPACKED = (
-    "builds before June 2026 keep logits of a whole micro-batch, but no room for an unpacked cache (--engine-version)"
-)
-_LOGITS = "builds before June 2026 keep logits of a whole micro-batch (--engine-version)"
-_GRAPH = "Ollama's own engine builds the graph, and this is llama.cpp's"
 
 
 def _drafting(chosen: Options, device: str) -> list[Entry]:

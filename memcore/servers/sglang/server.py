@@ -22,6 +22,7 @@ from memcore.networks.parts import LatentAttention
 from memcore.records import dataclass
 from memcore.servers.sglang import supported
 from memcore.servers.sglang.compressed import FAMILY, PAGE, SEQUENCES, WINDOW_RATIO, Compressed, compressed
+from memcore.servers.sglang.experts import left_behind
 from memcore.servers.sglang.positions import too_long
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.sglang.states import Division, divide, slots_each
@@ -131,8 +132,7 @@ class Options:
     """Requests at once, as compressors' states have room for them."""
     number: tuple[int, ...] = ()
     """Of the release."""
-    inside: bool = False
-    """FlashInfer's kernels run the experts."""
+    expert_kernels: str = "auto"
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -187,7 +187,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         slots_each=_slots_each(read, basics, number),
         sequences=requests or SEQUENCES,
         number=number,
-        inside=(read.given(SglangSettings.moe_runner_backend) or "").startswith("flashinfer"),
+        expert_kernels=read.given(SglangSettings.moe_runner_backend) or "auto",
     )
 
 
@@ -409,7 +409,7 @@ class _Rank:
 
 
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
-    weights = rank_weights(job, stage, tables="fp32")
+    weights = [*rank_weights(job, stage, tables="fp32"), *left_behind(job, chosen.expert_kernels, chosen.number, stage)]
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
     available = tokens = None
     slots = checked = 0
@@ -557,13 +557,13 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
         sizes=sizes,
         sampler=8,
         format=stored.format if stored else None,
-        allocates_in_experts=chosen.inside,
+        allocates_in_experts=chosen.expert_kernels.startswith("flashinfer"),
     )
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
     captured = [_captured(job, chosen, stage, step)] if chosen.captures else []
-    kept = [] if chosen.inside else expert_workspace(step, stage)
+    kept = [] if step.allocates_in_experts else expert_workspace(step, stage)
     return [*kept, *peak, *captured, *_exchanged(job, chosen)]
 
 

@@ -19,7 +19,7 @@ from memcore.formats.values import TORCH_DTYPES
 from memcore.formats.yaml import read_yaml
 from memcore.messages import Message
 from memcore.servers.command_lines import same_bytes
-from memcore.servers.tensorrt_llm.settings import TensorRtSettings
+from memcore.servers.tensorrt_llm.settings import KERNELS, TensorRtSettings
 from memcore.serving.inference import Inference
 
 _CONFIGS = ("--config", "--extra_llm_api_options")
@@ -36,6 +36,7 @@ _CAPTURED = "*graphs"
 _DRAFTS = tuple(f"{_SPECULATION}.{each}" for each in ("speculative_model", "speculative_model_dir"))
 _VALUES: Mapping[str, Mapping[str, str]] = {
     Inference.kv_cache_dtype: _CACHES, Inference.weight_dtype: TORCH_DTYPES, Inference.speculative_method: _METHODS,
+    TensorRtSettings.moe_kernels: {each: each.upper() for each in KERNELS},
 }  # fmt: skip
 _NAMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (Parallelism.tensor_parallel_size, ("--tp_size", "--tensor_parallel_size"), "tensor_parallel_size"),
@@ -55,6 +56,7 @@ _NAMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (Inference.num_speculative_tokens, (), f"{_SPECULATION}.max_draft_len"),
     (TensorRtSettings.cuda_graphs, (), _CAPTURED),
     (TensorRtSettings.enable_attention_dp, ("--enable_attention_dp",), "enable_attention_dp"),
+    (TensorRtSettings.moe_kernels, (), "moe_config.backend"),
 )
 """Settings with their flags, and the keys of the YAML."""
 _SWITCHES = (TensorRtSettings.enable_attention_dp,)
@@ -157,6 +159,7 @@ def _of_file(found: Mapping[str, Any]) -> Normalized:
     normalized = {_FORMER.get(name, _OF_BENCH.get(name, name)): value for name, value in plain.items()}
     captured = _captured(normalized)
     if captured is not None:
+        normalized = {name: value for name, value in normalized.items() if name not in _OF_GRAPHS}
         normalized[_CAPTURED] = captured
     notes = [*same_bytes(normalized, *_EP)]
     if normalized.get(_METHOD) in (None, "None", "none"):

@@ -6,14 +6,18 @@ is built or warmed up, for `max_num_tokens`; pipeline stages do not make them sm
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from math import ceil
 
 from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings, release
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.servers.tensorrt_llm import supported
-from memcore.servers.tensorrt_llm.settings import TensorRtSettings
+from memcore.servers.tensorrt_llm.experts import PACKS, beside, kernels
+from memcore.servers.tensorrt_llm.settings import AUTO, TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.all_to_all import one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
@@ -21,19 +25,35 @@ from memcore.serving.captures import FORMER, count, kept, summed_by_nccl
 from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
 from memcore.serving.devices import integrated
 from memcore.serving.entries import ledger, observed, spread, tensor
+from memcore.serving.formats import BYTES
 from memcore.serving.inference import METHODS, Inference
 from memcore.serving.job import Basics, Server, ServingJob
-from memcore.serving.outside_allocator import context_and_nccl
+from memcore.serving.outside_allocator import CATEGORY, context_and_nccl
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Layout, Stage, alike
+from memcore.serving.weights import CATEGORY as WEIGHTS
 from memcore.units import GiB
 
 _SOURCE = "TensorRT-LLM, docs/source/reference/memory.md"
 _RUNNER = "TensorRT-LLM, _torch/pyexecutor/cuda_graph_runner.py"
 _GRAPHS = 34
 """Graphs where nothing is said of them: batches of 1 to 32, 64 and 128 (llmapi/llm_args.py, `CudaGraphConfig`)."""
+_BLACKWELL = 10
+_PYTORCH = (1, 0)
+"""The first release that runs models in PyTorch without being asked."""
+_WHOLE = frozenset({"deepseek_v3", "kimi_vl"})
+_DEEPSEEK = "TensorRT-LLM, _torch/models/modeling_deepseekv3.py, DeepseekV3Model"
+_PROFILE = "TensorRT-LLM, _torch/pyexecutor/_util.py, configure_kv_cache_capacity"
+_OUTSIDE: tuple[Range, ...] = (
+    Range(int(1.8 * GiB), int(2 * GiB), int(2.2 * GiB)),
+    Range(int(3.5 * GiB), int(4.6 * GiB), int(7.5 * GiB)),
+    Range(int(6.5 * GiB), int(7.2 * GiB), int(12.4 * GiB)),
+)
+"""Outside PyTorch on one, two, and more GPUs. Observed in 13 starts of 1.2 and 1.3 on B200 and B300, without the cache
+that is there while the step is measured: 1.9 and 2.0, 4.6, 6.8 to 7.8; 10.2 with many graphs, 12.4 with experts whole
+on each of eight."""
 _OF_HOST = 50 * GiB
 """What the host's programs and cached files may hold where a GPU shares its memory. Fitted to one log of a GB10: 49.8
 GiB are outside PyTorch, the cache of files among them."""
@@ -48,6 +68,10 @@ class Options:
     sequences: int
     block_size: int
     graphs: int
+    experts: str
+    """The kernels that run them."""
+    former: bool
+    """An engine that is built, for as many sequences as it may have at once."""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -58,12 +82,15 @@ def options(read: Defaults, basics: Basics) -> Options:
     supported.check(basics.model.network.family)
     tokens = read.take(TensorRtSettings.max_num_tokens, 8192)
     sequences = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
+    version = read.given(EngineSettings.version)
     return Options(
         fraction=read.take(TensorRtSettings.free_gpu_memory_fraction, 0.9),
         tokens=tokens,
         sequences=sequences or read.take(Inference.max_num_seqs, min(2048, tokens)),
         block_size=read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 32,
         graphs=_GRAPHS if (given := read.given(TensorRtSettings.cuda_graphs)) is None else given,
+        experts=kernels(read.given(TensorRtSettings.moe_kernels) or AUTO, basics),
+        former=isinstance(version, str) and release(version) < _PYTORCH,
     )
 
 
@@ -115,7 +142,10 @@ class _Rank:
 
 
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
-    sizes = {**job.basics.sizes, "T": chosen.tokens, "R": chosen.sequences, "C": chosen.tokens}
+    # The cache is sized by a step of dummy prompts, as long as they may be, each with one token (_torch/pyexecutor/
+    # _util.py, `_create_dummy_context_requests`).
+    prompts = chosen.sequences if chosen.former else ceil(chosen.tokens / job.basics.max_model_len)
+    sizes = {**job.basics.sizes, "T": chosen.tokens, "R": prompts, "C": chosen.tokens}
     stored = job.basics.stored
     step = Step(
         model=job.model, dtype=job.basics.dtype, sizes=sizes, sampler=8, format=stored.format if stored else None
@@ -123,11 +153,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    # Fitted: of three starts of dense models two had the memory that activations are derived to take in the cache, one
-    # had 0.3 GiB less than is derived; one of experts over eight GPUs had 3.9 GiB less, which no source explains.
-    routed = expert_workspace(step, stage)
-    most = (4 if routed else 2) * GiB + _sent(job, step, stage)
-    bounds = Range(-sum(each.bytes for each in peak), GiB // 2, most)
+    routed = [*expert_workspace(step, stage), *beside(job, chosen.experts, chosen.tokens, stage)]
+    bounds = Range(-sum(each.bytes for each in peak), GiB // 2, 2 * GiB + _sent(job, step, stage))
     kernels = observed(
         "kernel workspaces",
         "workspaces",
@@ -137,12 +164,13 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         "not documented by any source",
     )
     entries = [
-        *rank_weights(job, stage),
+        *rank_weights(job, stage, packs=PACKS.get(chosen.experts)),
+        *_whole_embedding(job, stage),
         *routed,
         *peak,
         kernels,
         *_captured(job, chosen, stage),
-        *context_and_nccl(job.accelerator, job.num_gpus),
+        *_outside(job),
     ]
     room = None
     if job.capacity is not None:
@@ -159,6 +187,26 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         available=room,
         uncertain=(more + (_OF_HOST if integrated(job.accelerator) else 0), less),
     )
+
+
+def _whole_embedding(job: ServingJob, stage: Stage) -> Iterator[Entry]:
+    """The rest of the embedding, which every rank of DeepSeek's models has whole."""
+    ranks, sizes = job.basics.layout.tensor, job.basics.sizes
+    if stage.embeds and ranks > 1 and job.model.network.family in _WHOLE:
+        rows = {"V": sizes["V"] - sizes["V"] // ranks, "h": sizes["h"]}
+        yield tensor("rest of the embedding", WEIGHTS, ("V", "h"), BYTES[job.basics.dtype], rows, _DEEPSEEK)
+
+
+def _outside(job: ServingJob) -> list[Entry]:
+    """What lies outside PyTorch: on Blackwell more than the context and NCCL, of what, no source says."""
+    usual = context_and_nccl(job.accelerator, job.num_gpus)
+    if job.accelerator is None or job.accelerator.major != _BLACKWELL:
+        return usual
+    known = sum(each.bytes for each in usual)
+    bounds = _OUTSIDE[min(job.num_gpus, len(_OUTSIDE)) - 1]
+    bounds = Range(bounds.low - known, bounds.expected - known, bounds.high - known)
+    text = "outside PyTorch 2 GiB on one GPU, 4.6 on two, 6.8 to 12.4 on more"
+    return [*usual, observed("libraries and their kernels", CATEGORY, bounds, _PROFILE, text)]
 
 
 def _captured(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
@@ -187,7 +235,7 @@ def _with_cache(job: ServingJob, rank: _Rank, blocks: int | None) -> RankBudget:
         ledger=ledger(entries),
         available=rank.available,
         uncertain=rank.uncertain,
-        spread=spread(context_and_nccl(job.accelerator, job.num_gpus)),
+        spread=spread(_outside(job)),
     )
 
 
@@ -219,6 +267,7 @@ SERVER = Server(
     budget=budget,
     oldest=(8, 0),  # docs/source/reference/support-matrix.md: Ampere and later
     parallel=frozenset({"tensor", "pipeline"}),
+    seems=lambda _: (0, GiB),  # its log counts all that PyTorch has allocated, buffers of graphs and of sampling too
     lays_out=_laid_out,
     proposes=frozenset(METHODS) - {"dflash"},
     unpacks=False,  # docs, reference/support-matrix: fp8 from Ada on, fp4 on Blackwell

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.engine import EngineSettings
-from memcore.config.kinds import Flag, Integer, Number
+from memcore.config.kinds import Choice, Flag, Integer, Number
+from memcore.config.needs import ROUTED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.serving.settings import NOT_SERVED
 
 _TRT = ("tensorrt-llm",)
+AUTO, CUTLASS, TRTLLM, TRITON, DEEPGEMM = "auto", "cutlass", "trtllm", "triton", "deepgemm"
+KERNELS = (AUTO, CUTLASS, TRTLLM, TRITON, DEEPGEMM, "cutedsl", "wideep", "vanilla")
+"""Kernels of experts (llmapi/llm_args.py, `MoeConfig`)."""
 
 
 class TensorRtSettings(Section, path="engine", engines=_TRT):
@@ -37,6 +41,12 @@ class TensorRtSettings(Section, path="engine", engines=_TRT):
         "Each rank of the tensor-parallel group serves requests of its own and holds all but its part of the experts.",
         flag="enable-attention-dp", advanced=True,
     )  # fmt: skip
+    moe_kernels = setting(
+        Choice(KERNELS, {AUTO: "TRTLLM and Triton for gpt-oss on Blackwell and Hopper, else CUTLASS"}),
+        "Expert kernels", "Kernels that run the experts (moe_config.backend): they pad MXFP4 differently, and "
+        "DeepGEMM's keep room for all tokens of a step for every expert.",
+        flag="moe-kernels", default=AUTO, advanced=True,
+    )  # fmt: skip
 
 
 SECTIONS = (TensorRtSettings,)
@@ -48,6 +58,12 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "数据并行注意力",
     ),
     TensorRtSettings.cuda_graphs: ("捕获为 CUDA Graph 的解码批大小的个数。", "CUDA Graph 数", "34：1 至 32、64 与 128"),
+    TensorRtSettings.moe_kernels: (
+        "运行专家的 kernel（moe_config.backend）：它们对 MXFP4 的填充不同；DeepGEMM 为每个专家预留一步的全部 token。",
+        "专家的 kernel",
+        "",
+        "gpt-oss 在 Blackwell 与 Hopper 上为 TRTLLM 与 Triton，其余为 CUTLASS",
+    ),
 }
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
 TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
@@ -56,3 +72,5 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
 """What of the settings that engines have in common it takes."""
 REFUSED: Mapping[str, tuple[str, ...]] = {"tensorrt-llm": (*NOT_SERVED, Parallelism.context_parallel_size)}
 """Settings that every engine could have, but this one refuses whatever their value."""
+NEEDS: Mapping[str, Need] = {TensorRtSettings.moe_kernels: ROUTED}
+"""The one other setting that each of these waits for."""

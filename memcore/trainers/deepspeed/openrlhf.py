@@ -24,6 +24,9 @@ _METHOD, _REFERENCE, _COMPLETION, _SHARE, _MODEL, _CRITIC = (
     "*method", "*reference", "*completion", "*share", "*", "*critic",
 )  # fmt: skip
 _PRECISION, _ADAPTER, _FRAMEWORK, _WIDTH, _BATCH = "*precision", "*adapter", "*framework", "*width", "*batch"
+_CHECKPOINTED, _REENTRANT, _LEARNED = "*checkpointed", "*reentrant", "*entropy"
+_ENTROPY = "--actor.entropy_coef"
+"""The weight of entropies in the loss; at 0 their graph is built too."""
 _LOOPS: Mapping[str, str | None] = {"sft": None, "dpo": "dpo", "rm": "reward", "ppo_ray": "grpo", "kto": "kto"}
 _GROUPS = ("group_norm", "reinforce", "reinforce_baseline", "rloo", "dr_grpo")
 _FORMER: Mapping[str, str] = {
@@ -39,14 +42,13 @@ _FORMER: Mapping[str, str] = {
     "--target_modules": "--ds.lora.target_modules", "--ring_attn_size": "--ds.ring_attn_size",
     "--ds_tensor_parallel_size": "--ds.tensor_parallel_size", "--ref_offload": "--ref.offload",
     "--param_dtype": "--ds.param_dtype", "--advantage_estimator": "--algo.advantage.estimator",
-    "--init_kl_coef": "--algo.kl.init_coef", "--actor_num_nodes": "--actor.num_nodes",
+    "--init_kl_coef": "--algo.kl.init_coef", "--entropy_loss_coef": _ENTROPY, "--actor_num_nodes": "--actor.num_nodes",
     "--actor_num_gpus_per_node": "--actor.num_gpus_per_node", "--colocate_all_models": "--train.colocate_all",
     "--colocate_actor_ref": "--train.colocate_actor_ref", "--vllm_enable_sleep": "--vllm.enable_sleep",
     "--vllm_gpu_memory_utilization": "--vllm.gpu_memory_utilization",
     "--use_dynamic_batch": "--train.dynamic_batch_enable", "--train_max_tokens_per_gpu": "--train.max_tokens_per_gpu",
 }  # fmt: skip
 """Flags of 0.9 and earlier by their names of today (openrlhf/cli/*.py)."""
-_CHECKPOINTED, _REENTRANT = "*checkpointed", "*reentrant"
 _SHARED = ("model_name_or_path", "gradient_checkpointing_enable", "gradient_checkpointing_reentrant")
 """Flags of the model that are of the actor where answers are generated."""
 
@@ -135,6 +137,8 @@ def _generating(normalized: dict[str, Any], notes: list[str]) -> None:
     weight = normalized.pop("--algo.kl.init_coef", 0.01)
     if together and weight not in (0, 0.0) and "--ref.offload" not in normalized and _ADAPTER not in normalized:
         normalized[_REFERENCE] = "copy"
+    if normalized.pop(_ENTROPY, None) is not None:
+        normalized[_LEARNED] = True
     share = normalized.pop("--vllm.gpu_memory_utilization", 0.95)
     if "--train.colocate_all" in normalized and "--vllm.enable_sleep" not in normalized:
         normalized[_SHARE] = share
@@ -208,6 +212,7 @@ def _actor(config: Config) -> dict[str, Any]:
         keys |= {} if share else {"--vllm.enable_sleep": True}
     elif copied:
         keys["--train.colocate_actor_ref"] = True
+    keys |= {_ENTROPY: 0.001} if config[Training.method.entropy] else {}
     return keys if copied else {**keys, "--algo.kl.init_coef": 0}
 
 
@@ -237,6 +242,7 @@ OPENRLHF = Tool(
         Key(path=Training.method.completion_length, name=_COMPLETION),
         Key(path=Training.method.rollout_share, name=_SHARE),
         Key(path=Training.method.critic, name=_CRITIC),
+        Key(path=Training.method.entropy, name=_LEARNED),
         Key(path=EngineSettings.zero_stage, name="--ds.zero_stage"),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=DeepSpeedSettings.hidden_size_buckets, name=_WIDTH),
@@ -270,6 +276,7 @@ OPENRLHF = Tool(
              "--vllm*", "--algo*", "--critic*", "--ref*", "--train.*", "--actor*", "--save_*", "--load_*",
              "--use_wandb", "--ds.enable_sleep", "-m", "--module", "--max_epochs", "--num_episodes", "--model.*",
              "--lora_alpha", "--ds.lora.alpha", "--ds.value_head_prefix", "--include", "--num_gpus", "--num_nodes",
+             "--nproc_per_node", "--nnodes", "--node_rank",
              "--hostfile", "--master_port", "--master_addr", "--address", "--runtime-env-json"),
     program="deepspeed --module openrlhf.cli.train_sft",
     needs={EngineSettings.framework: "openrlhf"},

@@ -151,6 +151,10 @@ class MegatronRank(Rank):
         """What the stage keeps from step to step."""
         return self.keeps
 
+    def exceeds(self, room: float) -> bool:
+        """Return whether the peak needs more than this: several chunks and turns are at it, not one recording."""
+        return self.most > room
+
     @cached_property
     def kinds(self) -> tuple[ChunkJob, ...]:
         """Each kind of chunk of this stage once."""

@@ -69,13 +69,14 @@ _TEMPERED: Mapping[str, Sequence[tuple[Release, str]]] = {
     "axolotl": [((0, 8), "new"), ((0, 17), "in-place")],
     "ms-swift": [((3, 3), "new"), ((4, 2), "in-place")],
     "open-instruct": [((0, 0), "new")],
+    "verl": [((0, 0), "in-place")],
     "trl": [((0, 16), "new"), ((1, 0), "in-place"), ((1, 10), "new")],
 }
 """How frameworks divide logits by a temperature, each from a release on.
 
-Sources: open_instruct/grpo_utils.py; trl, trainer/grpo_trainer.py (`_get_per_token_logps_and_entropies`), which axolotl
-runs (0.16 to 0.29, since axolotl 0.17 1.5: requirements.txt and pyproject.toml); ms-swift,
-rlhf_trainers/grpo_trainer.py (`_get_logps_via_local_forward`).
+Sources: open_instruct/grpo_utils.py; verl 0.8, workers/actor/dp_actor.py (`_forward_micro_batch`); trl,
+trainer/grpo_trainer.py (`_get_per_token_logps_and_entropies`), which axolotl runs (0.16 to 0.29, since axolotl 0.17
+1.5: requirements.txt and pyproject.toml); ms-swift, rlhf_trainers/grpo_trainer.py (`_get_logps_via_local_forward`).
 """
 _UPCASTING = ("llama-factory", "openrlhf")
 """Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
@@ -152,7 +153,7 @@ def _tempers(read: Defaults, framework: str, method: Method) -> str:
     return next((how for since, how in reversed(rows) if not before(read, since, framework)), "")
 
 
-def _shares(read: Defaults, method: Method | None) -> None:
+def _shares(read: Defaults, method: Method | None, framework: str) -> None:
     """Refuse what other methods have; say where the GPU is unknown of which the inference engine keeps a fraction."""
     if read.given(_OF.reward_model) is not None and (method is None or not method.proximal):
         read.refuse(_OF.reward_model, "applies to {}, found {!r}", "ppo", read.given(_OF.name) or "sft")
@@ -161,6 +162,8 @@ def _shares(read: Defaults, method: Method | None) -> None:
         read.refuse(_OF.teacher, "applies to {}, found {!r}", "distill", read.given(_OF.name) or "sft")
     elif read.given(_OF.teacher) is None and distills:
         read.refuse(_OF.name, "found {!r}; needs {}", "distill", _OF.teacher)
+    if read.given(_OF.entropy) and (method is None or not method.completes or framework not in _FLASH):
+        read.refuse(_OF.entropy, "applies to GRPO in {}, so leave it out here", joined(", ", _FLASH))
     share = read.given(_OF.rollout_share)
     if share and (method is None or not method.completes):
         read.refuse(_OF.rollout_share, "applies to {}, found {!r}", "grpo", read.given(_OF.name) or "sft")
@@ -172,7 +175,7 @@ def _shares(read: Defaults, method: Method | None) -> None:
 def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe) -> Recipe:
     """The recipe of a step that learns by another method."""
     method, framework = method_of(read), str(read.given(EngineSettings.framework)).lower()
-    _shares(read, method)
+    _shares(read, method, framework)
     if method is None:
         if read.given(_OF.reference) is not None:
             read.refuse(_OF.reference, "applies to methods with a reference model, found {!r}", "sft")
@@ -188,6 +191,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         )
     reference = _reference(read, model, method)
     generalized = method.distills and framework in _GENERALIZED
+    entropy = bool(read.given(_OF.entropy)) and not fused
     objective = Objective(
         method=name,
         reference="" if method.proximal else reference,
@@ -210,7 +214,8 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         pairs=method.pairs,
         measures=method.measures and not (whole or tiled or method.scores) and framework not in _FLASH,
         flash=framework in _FLASH and not (method.scores or fused),
-        in_place=_FLASH.get(framework, False),
+        in_place=_FLASH.get(framework, False) and not entropy,
+        entropy=entropy,
         tempered=_tempers(read, framework, method) if not (method.scores or fused or tiled) else "",
     )
     return replace(recipe, objective=objective)

@@ -273,9 +273,7 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     if not builder:
         return
     bare = re.sub(r"^q?lora_", "", builder)
-    frozen = next((name for name in normalized if name.startswith("model.") and name.endswith("_trainable")), None)
-    if frozen is not None:
-        raise UnsupportedError(frozen, "training only part of a model is not supported yet for torchtune; leave it out")
+    notes += _parts(normalized, bare)
     hub_id = MODELS.get(bare) or MODELS.get(re.sub(r"_(base|instruct)$", "", bare))
     if hub_id is None and bare not in _BY_SIZES:
         every = joined(", ", (*MODELS, *_BY_SIZES))
@@ -297,6 +295,24 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     if builder.startswith("qlora_"):
         normalized[_BITS] = "nf4-double"
         notes.append("torchao's NF4 with 8-bit scales is counted as bitsandbytes' NF4 with double quantization")
+
+
+_SEEING = "llama3_2_vision"
+"""The module whose builders freeze the decoder where nothing is said (its _model_builders.py)."""
+
+
+def _parts(normalized: dict[str, Any], builder: str) -> list[Message]:
+    """Notes on the parts of a model with a tower that a builder trains; a decoder that learns has adapters."""
+    said = {
+        name: str(normalized.pop(f"model.{name}_trainable", "")).lower() for name in ("decoder", "encoder", "fusion")
+    }
+    if not any(said.values()) and not builder.startswith(_SEEING):
+        return []
+    if said["decoder"] != "lora":
+        message = "only a decoder with adapters ('lora') is supported; describe the job with flags otherwise"
+        raise UnsupportedError.of_value("model.decoder_trainable", said["decoder"] or "frozen", message)
+    others = [f"model.{name}_trainable" for name in ("encoder", "fusion") if said[name] != "frozen"]
+    return [Message("{}: adapters outside the decoder are not counted", joined(", ", others))] if others else []
 
 
 def _of_builders(text: str) -> dict[str, int]:
@@ -533,6 +549,8 @@ def _loss_keys(config: Config, recipe: str) -> dict[str, Any]:
     return keys
 
 
+_TENSOR_PLAN = {"tensor_parallel_plan._component_": "torchtune.models.llama3.base_llama_tp_plan"}
+"""How matrices are split, which a recipe asks for."""
 TORCHTUNE = Tool(
     name="torchtune",
     title="torchtune",
@@ -572,6 +590,7 @@ TORCHTUNE = Tool(
         Key(path=Hardware.num_gpus, name=GPUS),
     ),
     meanings=(
+        Meaning(sets={}, keys=_TENSOR_PLAN),
         Meaning(sets={Training.precision: "bf16"}, keys={"dtype": "bf16"}),
         Meaning(sets={Training.precision: "fp32"}, keys={"dtype": "fp32"}),
         Meaning(
@@ -596,9 +615,7 @@ TORCHTUNE = Tool(
     written=_written,
     adapters=_LORA_OF,
     implied={Training.loss: {"cross-entropy-fp32": {Training.method.name: "dpo"}}},
-    alongside={
-        "tensor_parallel_dim": ("tensor_parallel_plan._component_", "torchtune.models.llama3.base_llama_tp_plan"),
-    },
+    alongside={"tensor_parallel_dim": next(iter(_TENSOR_PLAN.items()))},
     unsaid={
         **dict.fromkeys((
             Training.precision, Training.micro_batch_size, Training.gradient_accumulation_steps,

@@ -30,7 +30,9 @@ ENGINE, VERSION, PRECISION, REDUCED, BATCH, _LENGTH = (
 PACKED, STEPS, ADAPTER, FRAMEWORK, POLICY, RANK = (
     "*packed", "*steps", "*adapter", "*framework", "*policy", "*rank",
 )  # fmt: skip
-LOSS, REENTRANT, ATTENTION = "*loss", "*reentrant", "*attention"
+LOSS, REENTRANT, ATTENTION, _ENTROPY = "*loss", "*reentrant", "*attention", "*entropy"
+ENTROPY = f"{_ACTOR}entropy_coeff"
+"""The weight of the entropies in the loss; 0 where nothing is said."""
 KERNELS: Mapping[str, str] = {"flash": "flash_attention_2", "sdpa": "sdpa", "math": "eager", "flex": "flex_attention"}
 DEFAULTS: Mapping[str, Any] = {
     "data.max_prompt_length": 512, "data.max_response_length": 512, f"{_ROLLOUT}n": 1,
@@ -71,8 +73,11 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     ranks = normalized.get(f"{_ACTOR}ulysses_sequence_parallel_size", 1)
     lengths(normalized, notes, ranks)
     batch(normalized, ranks)
+    weight = normalized.pop(ENTROPY, 0)
     if normalized.pop(f"{_MODEL}use_fused_kernels", False) is True:
         normalized[LOSS] = "fused-linear"
+    elif weight not in (0, None):
+        normalized[_ENTROPY] = True
     if normalized.pop(f"{_MODEL}enable_gradient_checkpointing", True) is not False:
         normalized |= {POLICY: "full", REENTRANT: False}
     else:
@@ -201,9 +206,12 @@ def batch(normalized: dict[str, Any], ranks: object) -> None:
 
 
 def usual_reduction(config: Config) -> str:
-    """The dtype in which gradients are reduced where a job says nothing: of weights in half precision, theirs."""
+    """The dtype in which gradients are reduced where a job says nothing: without masters, that of products."""
     precision = str(config[Training.precision])
-    return precision if precision in ("bf16", "fp16") else "fp32"
+    if precision.endswith("-mixed"):
+        return "fp32"
+    computed = str(config[Training.compute_dtype] or config[Training.parameter_dtype] or precision)
+    return computed if computed in ("bf16", "fp16") else "fp32"
 
 
 def _written(config: Config) -> dict[str, Any]:
@@ -232,12 +240,14 @@ def _written(config: Config) -> dict[str, Any]:
         f"{_MODEL}use_fused_kernels": given(Training.loss) == "fused-linear",
         f"{_MODEL}enable_gradient_checkpointing": given(Training.activation_checkpointing.policy) != "none",
         f"{_MODEL}lora_rank": rank,
+        ENTROPY: _WEIGHT if given(Training.method.entropy) else None,
     }  # fmt: skip
     keys |= _FREEZES(config)
     return {name: value for name, value in keys.items() if value is not None}
 
 
 _FREEZES = keys_of_towers("verl")
+_WEIGHT = 0.001
 _NODE, LORA = 8, 8
 """GPUs of a node, and the rank of adapters, where nothing is said."""
 MADE_PLAIN = (
@@ -285,6 +295,7 @@ VERL = Tool(
         Key(path=Training.method.completion_length, name=_COMPLETION),
         Key(path=Training.method.rollout_share, name=_SHARE),
         Key(path=Training.method.critic, name=CRITIC),
+        Key(path=Training.method.entropy, name=_ENTROPY),
         Key(path=Training.adapter.type, name=ADAPTER),
         Key(path=Training.adapter.rank, name=RANK),
         Key(path=Training.adapter.target_modules, name=f"{_MODEL}target_modules"),
@@ -308,13 +319,14 @@ VERL = Tool(
     settles=(*FREEZES["verl"].keys, "algorithm.adv_estimator", "trainer.n_gpus_per_node", "trainer.nnodes",
              "data.max_prompt_length",
              "data.max_response_length", f"{_ACTOR}ppo_*", f"{_ACTOR}use_dynamic_bsz", f"{_ACTOR}strategy",
-             f"{_ROLLOUT}n", f"{_ROLLOUT}gpu_memory_utilization", f"{_ROLLOUT}free_cache_engine",
+             ENTROPY, f"{_ROLLOUT}n", f"{_ROLLOUT}gpu_memory_utilization", f"{_ROLLOUT}free_cache_engine",
              f"{_MODEL}use_remove_padding", f"{_MODEL}enable_gradient_checkpointing", f"{_MODEL}lora_rank",
              f"{_MODEL}use_fused_kernels", f"{_FSDP}model_dtype", f"{_FSDP}mixed_precision*",
              f"{_FSDP}dtype", f"{_FSDP}ulysses_sequence_parallel_size",
              f"{_ACTOR}megatron*"),
     vocabulary=("verl",),
     ignored=("data.*", "trainer.*", "reward_model.*", "custom_reward_function.*", "algorithm.*", "critic.*", "ray_*",
+             "actor_rollout_ref.agent.*",  # verl-tool, verl_tool/trainer/config
              "global_profiler*", "reward_manager*", f"{_ROLLOUT}*", "actor_rollout_ref.ref.*", f"{_ACTOR}optim.*",
              f"{_FSDP}param_offload", f"{_FSDP}optimizer_offload", f"{_FSDP}mixed_precision*",
              "config-path", "config-name", "hydra*", "transfer_queue*", "reward.*", "defaults"),

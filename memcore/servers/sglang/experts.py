@@ -1,0 +1,46 @@
+"""What kernels of experts leave allocated beside the weights in SGLang.
+
+Source: sglang 0.5.5 to 0.5.12, srt/layers/quantization/modelopt_quant.py (`ModelOptNvFp4FusedMoEMethod`): room for
+swizzled scales is made for every expert before loading; FlashInfer's kernels of TensorRT-LLM shuffle weights and scales
+into tensors of their own, and until 0.5.12 the room stayed. Which kernels run unasked: srt/server_args.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memcore.memory.ledger import Entry
+from memcore.networks.parts import Experts
+from memcore.serving.entries import tensor
+from memcore.serving.job import ServingJob
+from memcore.serving.server_weights import rounded
+from memcore.serving.stages import Stage
+from memcore.serving.weights import CATEGORY
+from memcore.symbols import product
+
+_TRTLLM, _AUTO = "flashinfer_trtllm", "auto"
+_UNASKED = frozenset({"deepseek_v3", "qwen3_moe", "qwen3_next", "qwen3_5_moe"})
+_FREED = (0, 5, 12)
+_SOURCE = "sglang 0.5.9, srt/layers/quantization/modelopt_quant.py, ModelOptNvFp4FusedMoEMethod.create_weights"
+_GROUP = 16
+
+
+def left_behind(job: ServingJob, backend: str, number: tuple[int, ...], stage: Stage) -> Iterator[Entry]:
+    """Room for scales in NVFP4 that is never filled."""
+    basics, sizes = job.basics, job.basics.sizes
+    major = basics.accelerator.major if basics.accelerator else None
+    if basics.stored is None or basics.stored.format.name != "nvfp4" or major != 10 or number >= _FREED:
+        return
+    if backend != _TRTLLM and (backend != _AUTO or basics.model.network.family not in _UNASKED):
+        return
+    for layer, numbers in stage.kinds.items():
+        for ffn in layer.ffns:
+            if isinstance(ffn, Experts):
+                many = product((sizes["E"],), sizes) // sizes["EP"]
+                wide, hidden = -(-sizes["m"] // sizes["ETP"]), product((ffn.reads,), sizes)
+                for title, rows, columns in (
+                    ("unused swizzled scales of gate and up", 2 * wide, hidden),
+                    ("unused swizzled scales of down", hidden, wide),
+                ):
+                    shape = (many, rounded(rows, 128), rounded(columns // _GROUP, 4))
+                    yield tensor(title, CATEGORY, shape, 1, sizes, _SOURCE, copies=len(numbers), module="experts")
