@@ -10,6 +10,8 @@ from memcore.config.training import Training
 
 NUMBER = r"(?<![\w.])(\d+(?:[.,]\d+)*\s?[km]?)(?![\w.]*\d|[a-z])"
 """A count, such as 8,192 or 32k; no part of a name."""
+VALUE = r"(\d+(?:[.,]\d+)*[km]?)(?![\w.]*\d|[a-z])"
+"""What a flag is set to."""
 _IS = r"[\s_-]*(?:size|degree|度|数|大小)?\s*(?:of|=|:|：|为|是|at)?\s*(\d+(?:[.,]\d+)*\s?[km]?)(?![\w.]*\d|[a-z])"
 
 _BEFORE_GPUS = r"(?=[\s-]+(?:[a-z]+\s+){0,2}[a-z]*\d|\s+(?:gpus?|cards?|nodes?|machines?|servers?)\b)"

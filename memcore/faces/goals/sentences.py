@@ -58,6 +58,7 @@ def asked(sentence: str) -> Question | None:
     task = reading.task()
     reading.settings(serves=task in _SERVED)
     tool = reading.tool()
+    reading.flags()
     unread = tuple(_phrases_of(reading.rest))
     if "model" not in reading.texts and unread:
         unread = reading.unknown_model()
@@ -106,8 +107,11 @@ class _Reading:
                 if (sized, last) > best:
                     best, span = (sized, last), (token.start(), end)
         if best[1]:
-            name = self.rest[slice(*span)]
-            self.texts["model"] = " ".join(name.split())
+            name = " ".join(self.rest[slice(*span)].split())
+            size = re.search(r"(?<![\w.-])(\d+(?:\.\d+)?b)\s+$", self.rest[: span[0]])
+            if size and is_model(f"{name} {size[1]}"):
+                name, span = f"{name} {size[1]}", (size.start(), span[1])
+            self.texts["model"] = name
             self.rest = f"{self.rest[: span[0]]} , {self.rest[span[1] :]}"
 
     def task(self) -> str:
@@ -209,6 +213,13 @@ class _Reading:
                 return of_tool(name)
         return {}
 
+    def flags(self) -> None:
+        """Read what is said as a flag of any tool, without dashes: `max-num-seqs 64`."""
+        for found in re.finditer(rf"(?<![\w-])([a-z]+(?:[_-][a-z]+)+)[\s=:]+{phrases.VALUE}", self.rest, re.ASCII):
+            if path := _setting(found[1]):
+                self.texts.setdefault(path, found[2])
+                self.rest = without(self.rest, found)
+
     def unknown_model(self) -> tuple[str, ...]:
         """Take the words that stand together and may name a model that the catalog has not; return the others."""
         runs = _phrases_of(self.rest)
@@ -290,6 +301,15 @@ def _loose(words: str) -> str:
     """Return a pattern of words however they are joined: `8-bit adamw`, `adamw_8bit`."""
     parts = re.findall(r"[a-z.]+|\d+", words)
     return r"[\s_-]*".join(map(re.escape, parts))
+
+
+def _setting(name: str) -> str | None:
+    """Return the setting that a flag sets, memcore's own or any tool's."""
+    from memcore.tools.names import setting_called  # noqa: PLC0415 - few sentences name one
+
+    ways = (name, name.replace("-", "_"))
+    own = (path for path, setting in SETTINGS.items() if setting.flag == name or path.rpartition(".")[2] in ways)
+    return next(own, None) or setting_called(name)
 
 
 def _letters(name: str) -> str:
