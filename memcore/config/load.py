@@ -81,8 +81,8 @@ def _read(
 
 
 def _close(key: str, known: Mapping[str, Setting[Any] | str], sections: Sections) -> str | None:
-    """Return what an unknown key may be: the setting that has its name elsewhere or in flags, or the nearest key."""
-    return _paths(sections).get(key.replace("-", "_").lower()) or nearest(key, known)
+    """Return what an unknown key may be: the nearest here, or the setting that has its name elsewhere or in flags."""
+    return nearest(key, known) or _paths(sections).get(key.replace("-", "_").lower())
 
 
 @lru_cache(maxsize=1)

@@ -50,7 +50,7 @@ def asked(sentence: str) -> Question | None:
     >>> asked("QLoRA Qwen3 8B on a 3090, batch 4").texts
     {'model': 'qwen3 8b', 'hardware.accelerator': '3090', 'training.micro_batch_size': '4'}
     """
-    if not re.search(r"\S\s+\S|[\u4e00-\u9fff]", sentence.strip()):
+    if not re.search(r"\S\s+\S|[\u4e00-\u9fff]", sentence.strip()) or is_model(sentence):
         return None
     reading = _Reading(sentence)
     reading.model()
