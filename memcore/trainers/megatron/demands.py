@@ -6,9 +6,12 @@ turn off what cannot run (Megatron Bridge: training/comm_overlap.py).
 
 from __future__ import annotations
 
+from typing import Any
+
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Setting
 from memcore.config.training import Training
 from memcore.records import dataclass
 from memcore.trainers.megatron.plan import before
@@ -19,8 +22,8 @@ from memcore.trainers.megatron.settings import MegatronSettings
 class Demand:
     """A setting that only runs with another one."""
 
-    of: str
-    wanted: str
+    of: Setting[Any]
+    wanted: Setting[Any]
     since: tuple[int, int] = (0, 0)
     """The first Megatron-Core that asks for it."""
     engines: tuple[str, ...] = ("megatron", "megatron-fsdp")
