@@ -510,18 +510,15 @@ def test_sixth():
 
 SEVENTH = truth("training2_outcomes")
 """29 outcomes that users told in issues, 18 of them out of memory. First verdicts: 19 right, three close, none unsafe;
-seven were refused, six of them for how their descriptions were written, one because LitGPT trains Mistral without its
-windows. Those six are right."""
+seven were refused, six of them for how their descriptions were written, one because LitGPT of its time trains Mistral
+without windows. Those seven are right."""
 
 
 def test_seventh():
     """Close are runs that failed by little: some of the same job's runs passed, or all but 1 GiB was reserved."""
     assert len({each["id"] for each in SEVENTH}) == len(SEVENTH) == 29
     assert sum(not each["measured"]["value"] for each in SEVENTH) == 18
-    verdicts = Counter(each.verdict for each in accuracy(SEVENTH).results)
-    assert verdicts["right"] >= 25
-    assert verdicts["unsafe"] == verdicts["too careful"] == 0
-    assert verdicts[None] <= 1
+    assert Counter(each.verdict for each in accuracy(SEVENTH).results) == {"right": 26, "close": 3}
 
 
 @pytest.mark.parametrize(
