@@ -153,7 +153,7 @@ const memory = answered.makeMemorySnapshot();
 const header = new Uint32Array(memory.buffer, memory.byteOffset, 2)[1]; // its length; the heap follows
 const kept = [[0, header], ...filled(memory, header)].map(([from, to]) => [from, to, hashOf(memory.subarray(from, to))]);
 const bytes = Buffer.concat(kept.map(([from, to]) => memory.subarray(from, to)));
-writeFileSync(`${output}/memory.bin`, gzipSync(bytes, { level: 9 }));
+writeFileSync(`${output}/memory.bin`, gzipSync(bytes, { level: 8 }));
 
 const script = `${output}/python.mjs`;
 const text = readFileSync(script, "utf8");
