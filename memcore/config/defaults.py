@@ -8,7 +8,7 @@ from math import gcd
 from typing import Any
 
 from memcore.config.hardware import Hardware
-from memcore.config.kinds import Implied, OtherWord, ShortName
+from memcore.config.kinds import Taken
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting, ValueT
 from memcore.config.settings import SETTINGS, Config
@@ -59,7 +59,7 @@ class Defaults:
 
     def __init__(self, config: Config) -> None:
         self._values = config.values
-        self.assumptions: list[Assumption] = [*_short_names(config)]
+        self.assumptions: list[Assumption] = [*_taken(config)]
         self.problems: list[Problem] = []
 
     def given(self, of: Setting[ValueT]) -> ValueT | None:
@@ -116,19 +116,14 @@ class Defaults:
                 self.refuse(path, "found {!r}, which is not supported yet with {}; leave it out", value, engine)
 
 
-def _short_names(config: Config) -> Iterator[Assumption]:
-    """Yield what was taken for names that several rows of a catalog have, for other words, and what settings bring."""
+def _taken(config: Config) -> Iterator[Assumption]:
+    """Yield what was taken for another word, an ambiguous name or an absent setting, and what it brings."""
     for path, value in config.values.items():
-        if isinstance(value, OtherWord):
+        if isinstance(value, Taken):
             yield Assumption(path, str(value), value.reason, notable=True)
             for other, brought in value.brings.items():
                 if config.get(other) == brought:
                     yield Assumption(other, brought, value.reason, notable=True)
-        if isinstance(value, ShortName):
-            reason = Message("the usual meaning of this name; others: {}", joined(", ", value.others))
-            yield Assumption(path, str(value), reason, notable=True)
-        if isinstance(value, Implied):
-            yield Assumption(path, str(value), Message("{} runs it", value.by), notable=True)
 
 
 @lru_cache(maxsize=64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from memcore import limits
 from memcore.config.deflated import DEFLATED, deflated, inflated
@@ -191,25 +191,41 @@ class Flag:
         return {"type": "boolean"}
 
 
-class OtherWord(str):
-    """An option that was given by another word, which says more than that."""
+class Taken(str):
+    """A value that was not given as such: another word, an ambiguous name or another setting stands for it.
 
-    __slots__ = ("brings", "reason")
-    brings: Mapping[str, str]
-    """Further settings that the word stands for, by path."""
-    reason: str
-    """Why the option is taken for the word."""
-
-
-def other_word(option: str, reason: str, brings: Mapping[str, str]) -> OtherWord:
-    """Return an option with what another word for it says.
-
-    >>> other_word("llama.cpp", "Ollama runs it", {"engine.fork": "ollama"}).brings
+    >>> Taken("llama.cpp", "Ollama runs it", brings={"engine.fork": "ollama"}).brings
     {'engine.fork': 'ollama'}
     """
-    found = OtherWord(option)
-    found.brings, found.reason = brings, reason
-    return found
+
+    __slots__ = ("brings", "is_implied", "others", "reason")
+
+    def __new__(
+        cls,
+        value: str,
+        reason: str = "",
+        *,
+        brings: Mapping[str, str] | None = None,
+        others: Sequence[str] = (),
+        is_implied: bool = False,
+    ) -> Self:
+        """Build a value with why it is taken.
+
+        Args:
+            value: The value.
+            reason: Why it is taken, as the user is told.
+            brings: Further settings that the given word stands for, by path.
+            others: Other values that the given name may mean.
+            is_implied: Whether nothing was given and another setting decides, which decides again if it changes.
+        """
+        found = super().__new__(cls, value)
+        found.reason, found.brings, found.others, found.is_implied = reason, brings or {}, others, is_implied
+        return found
+
+    reason: str
+    brings: Mapping[str, str]
+    others: Sequence[str]
+    is_implied: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +240,7 @@ class Choice(Plain):
     impossible: Mapping[str, str] = field(default_factory=dict)
     """Words that are known, and why they stand for nothing."""
     also: Mapping[str, str] = field(default_factory=dict)
-    """Other words for an option, which may say more (`OtherWord`)."""
+    """Other words for an option, which may say more (`Taken`)."""
 
     def check(self, value: object) -> str:
         if isinstance(value, str):
@@ -358,20 +374,6 @@ class Names:
 _NAME = re.compile(rf"[\w.-]{{1,{limits.NAME_LENGTH}}}")
 
 
-class ShortName(str):
-    """A row's id that was given by a short name, which others may have, too."""
-
-    __slots__ = ("others",)
-    others: tuple[str, ...]
-
-
-class Implied(str):
-    """A value that another setting brings with it where nothing else is said."""
-
-    __slots__ = ("by",)
-    by: str
-
-
 def _no_usual(meant: Sequence[str]) -> str | None:
     return None
 
@@ -398,9 +400,9 @@ class Listed(Plain):
         usual = self.usual(meant)
         if usual is None:
             raise Unlisted(value, self.catalog, self.titles, meant, self.otherwise)
-        found = ShortName(usual)
-        found.others = tuple(each for each in meant if each != usual)
-        return found
+        others = tuple(each for each in meant if each != usual)
+        reason = Message("the usual meaning of this name; others: {}", joined(", ", others))
+        return Taken(usual, reason, others=others)
 
     def parse(self, text: str) -> str:
         return self.check(text.strip().lower())

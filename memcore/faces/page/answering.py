@@ -8,7 +8,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
-from memcore.config.kinds import ShortName
+from memcore.config.kinds import Taken
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import Link, encode_fragment, read_fragment
@@ -215,7 +215,9 @@ def _fix(path: str, value: str, text: str) -> str:
 def _taken(config: Config) -> Iterator[tuple[str, str]]:
     """Yield what a short name was taken for, by its setting, with a button for each other meaning."""
     short: dict[str, tuple[str, Iterable[str]]] = {
-        path: (value, value.others) for path, value in config.values.items() if isinstance(value, ShortName)
+        path: (value, value.others)
+        for path, value in config.values.items()
+        if isinstance(value, Taken) and value.others
     }
     if isinstance(config.model, str) and (found := identified(config.model)).others:
         short["model"] = nickname(found.base), map(nickname, found.others)
