@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from memcore.networks.network import Layer, Model, Network
+from memcore.networks.network import Layer, Model, Network, with_layers
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear, Weight
 from memcore.symbols import Axis, Total, total_of
@@ -25,11 +25,9 @@ def litgpt(model: Model, targets: Collection[str]) -> Model:
     Its head is a matrix of its own, a copy of the embedding where the checkpoint ties them (scripts/
     convert_hf_checkpoint.py, `copy_weights_hf_llama`: `lm_head.weight` is loaded from `transformer.wte.weight`).
     """
-    network = model.network
-    runs = tuple(tuple(_fused(layer, targets) for layer in run) for run in network.runs)
-    return replace(
-        model, network=replace(network, runs=runs, embedding_and_head=replace(network.embedding_and_head, tied=False))
-    )
+    network = with_layers(model.network, lambda layer: _fused(layer, targets))
+    head = replace(network.embedding_and_head, tied=False)
+    return replace(model, network=replace(network, embedding_and_head=head))
 
 
 def _fused(layer: Layer, targets: Collection[str]) -> Layer:
