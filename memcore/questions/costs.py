@@ -185,8 +185,6 @@ class Cost:
     """Seconds of what it does not."""
     update: float
     """Seconds of the optimizer's step on the GPU."""
-    launching: float
-    """Seconds that the host takes to start the step's kernels."""
     seconds: float
     spread: tuple[float, float] = USUAL_SPREAD
     """By which factors the step may take less and more time than expected."""
@@ -247,7 +245,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     longer = bubble + _slowest(plan, min(_ending(work, roofline, each) / busy, 1.0))
     seconds = busy * longer + waited + update
     moved = (gathered + reduced + spread, context_bytes, tensor_bytes, expert_bytes, pipeline_bytes, host_bytes)
-    parts = computing, attending * longer, hidden, exposed + waited, update, launching
+    parts = computing, attending * longer, hidden, exposed + waited, update
     return Cost(plan.gpus, sequences * work.sequence, flops, again, bubble, *moved, *parts, seconds)
 
 
