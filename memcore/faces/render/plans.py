@@ -87,7 +87,8 @@ def _memory(each: Proposal) -> str:
     device, capacity = each.found.device, each.found.capacity or 1
     sizes = {"need": device.expected, "low": device.low, "high": device.high, "free": each.headroom}
     said = {name: format_bytes(size) for name, size in sizes.items()}
-    return "  " + say("cli-memory", **said, share=f"{100 * each.headroom / capacity:.0f}")
+    key = "cli-memory" if each.found.job.num_gpus > 1 else "cli-memory-of-one"
+    return "  " + say(key, **said, share=f"{100 * each.headroom / capacity:.0f}")
 
 
 def _step(each: Proposal) -> str:

@@ -29,7 +29,7 @@ def search_text(progress: Progress, base: Config, width: int = WIDTH) -> str:
     lines = [] if progress.best else [say("cli-no-layout"), ""]
     if progress.best:
         lines += section(_HEADS[all(each.fits is None for each in progress.best)], _table(progress))
-        lines += section("How, in the same order", _how(progress.best, base, width - 2))
+        lines += section("Flags, in the same order", _how(progress.best, base, width - 2))
     reasons = sorted(progress.reasons.items(), key=lambda each: -each[1])[:5]
     left_out = [
         (say("cli-all-of", title=translated(title)), translated(why)) for title, why in progress.left_out.items()
@@ -41,8 +41,8 @@ def search_text(progress: Progress, base: Config, width: int = WIDTH) -> str:
 
 
 _HEADS = {
-    False: "What fits, cheapest first (*: none is better in headroom, cost and GPUs)",
-    True: "Cheapest first; name an accelerator to see what fits (*: none is better in memory, cost and GPUs)",
+    False: "What fits, cheapest first (*: Pareto-optimal in headroom, cost and GPUs)",
+    True: "Cheapest first; name an accelerator to see what fits (*: Pareto-optimal in memory, cost and GPUs)",
 }
 """By whether nobody says how much memory there is."""
 

@@ -199,5 +199,5 @@ def _undivided(config: Config) -> Config:
 def _job(config: Config) -> Job:
     found = estimate(config)
     if not isinstance(found, Estimate):
-        raise ConfigError.at(EngineSettings.type, "layouts can be searched only for training; found a server")
+        raise ConfigError.at(EngineSettings.type, "servers have no layouts to search; `memcore plan` finds what fits")
     return found.job
