@@ -63,11 +63,11 @@ class Defaults:
         self.problems: list[Problem] = []
 
     def given(self, of: Setting[ValueT]) -> ValueT | None:
-        """The value of a setting, or None."""
+        """Return the value of a setting, or None."""
         return self._values.get(of)
 
     def take(self, of: Setting[ValueT], default: ValueT, reason: str | None = None) -> ValueT:
-        """The value of a setting, else a default, which is noted; a reason makes it notable."""
+        """Return the value of a setting, else a default, which is noted; a reason makes it notable."""
         value = self.given(of)
         if value is not None:
             return value
@@ -128,6 +128,6 @@ def _taken(config: Config) -> Iterator[Assumption]:
 
 @lru_cache(maxsize=64)
 def _of_others(engine: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Settings that an engine does not have, with the engines that do."""
+    """Return settings that an engine does not have, with the engines that do."""
     found = ((path, setting.engines) for path, setting in SETTINGS.items())
     return tuple((path, engines) for path, engines in found if engines is not None and engine not in engines)

@@ -150,7 +150,7 @@ class EngineSettings(Section, path="engine", shorthand="type"):
 
 
 def release(version: object) -> tuple[int, ...]:
-    """A release as numbers.
+    """Return a release as numbers.
 
     >>> release("0.19.0"), release("v0.2.6.post1")
     ((0, 19, 0), (0, 2, 6))

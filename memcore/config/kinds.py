@@ -50,16 +50,16 @@ class Kind(Protocol[KindT_co]):
     """What a setting's values are."""
 
     def check(self, value: object) -> KindT_co:
-        """The value, if it is allowed."""
+        """Return the value, if it is allowed."""
 
     def parse(self, text: str) -> KindT_co:
-        """The value that a text stands for."""
+        """Return the value that a text stands for."""
 
     def spell(self, value: object) -> str:
-        """A value as text."""
+        """Return a value as text."""
 
     def schema(self) -> JsonSchema:
-        """Its JSON Schema."""
+        """Return its JSON Schema."""
 
 
 class Plain:
@@ -72,7 +72,7 @@ class Plain:
 
 
 def _whole(value: object) -> object:
-    """A number without a fraction as an integer, as JSON Schema has it, and as files write it: 5e8."""
+    """Return a number without a fraction as an integer, as JSON Schema has it, and as files write it: 5e8."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -412,14 +412,14 @@ class Listed(Plain):
 
 
 def encodable(text: str) -> str:
-    """A text that links and files can carry: half of a surrogate pair has no encoding."""
+    """Return a text that links and files can carry: half of a surrogate pair has no encoding."""
     if any("\ud800" <= each <= "\udfff" for each in text):
         raise ValueError("found a lone surrogate (half a character), which no file can contain")
     return text
 
 
 def _without_infinity(model: Mapping[str, object]) -> Mapping[str, object]:
-    """A config.json that JSON can hold: its infinite limits are spelled as transformers does."""
+    """Return a config.json that JSON can hold: its infinite limits are spelled as transformers does."""
     found: dict[str, object] = {}
     for name, each in (("", model), *((name, model.get(name)) for name in ("text_config", "llm_config"))):
         if isinstance(each, Mapping) and (spelled := with_limits(each)) is not each:

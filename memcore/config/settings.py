@@ -36,7 +36,7 @@ MODEL = setting(
 
 
 def _sections() -> Iterator[type[Section]]:
-    """Every section, in the order of forms and references."""
+    """Yield every section, in the order of forms and references."""
     own: list[type[Section]] = [each for module in registry.engine_modules("settings") for each in module.SECTIONS]
     yield Training
     yield from (each for each in own if each.path != EngineSettings.path)
@@ -68,7 +68,7 @@ _claim()
 
 
 def _with_engine(values: dict[str, Any]) -> dict[str, Any]:
-    """The same with the engine that a training loop runs, where none is named and nothing is served."""
+    """Return the values with the engine that a training loop runs, where none is named and nothing is served."""
     given, by = values.get(EngineSettings.type), values[EngineSettings.framework]
     is_open = given is None or (isinstance(given, Taken) and given.is_implied)
     if is_open and not any(path.startswith("inference.") for path in values):

@@ -21,7 +21,7 @@ SHORT_ENGINES = {**ENGINES, "megatron": "megatron"}
 def quick(
     size: str, gpus: int = 1, engine: str | None = None, dtype: str = "bf16", memory: float = MEMORY
 ) -> tuple[Config, tuple[str, ...]]:
-    """A config for a model of `size` parameters (numbers below a million are billions), and what it assumes.
+    """Return a config for a model of `size` parameters (numbers below a million are billions), and what it assumes.
 
     >>> config, assumed = quick("7", gpus=8, engine="pytorch")
     >>> config.get("engine.type"), config.model
@@ -61,7 +61,7 @@ def quick(
 
 
 def _is_billions(text: str) -> bool:
-    """A number that is no count of parameters."""
+    """Return whether a number is too small for a count of parameters, so that it means billions."""
     try:
         return 0 < float(text) < COUNTED
     except ValueError:

@@ -54,7 +54,7 @@ PASTED = "model-json"
 
 
 def form_of(texts: Mapping[str, Any]) -> Form:
-    """The form that a message carries; unknown names are ignored."""
+    """Return the form that a message carries; unknown names are ignored."""
     known = {path: untitled(path, str(text)) for path, text in texts.items() if path in SETTINGS and text}
     pasted = str(texts.get(PASTED) or "")
     if known.get("model", "").lstrip().startswith("{"):
@@ -63,7 +63,7 @@ def form_of(texts: Mapping[str, Any]) -> Form:
 
 
 def values_of(form: Form) -> dict[str, str]:
-    """The values of the fields, as the page sets them: models and accelerators by the names that people know."""
+    """Return the values of the fields, as the page sets them: models and accelerators by the names that people know."""
     return {**{path: titled(path, text) for path, text in form.texts.items()}, PASTED: form.pasted}
 
 
@@ -144,7 +144,7 @@ def practise(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def config_of(form: Form) -> Config:
-    """The config that a form describes.
+    """Return the config that a form describes.
 
     Raises ConfigError naming everything that cannot be understood.
     """
