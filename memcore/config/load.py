@@ -67,7 +67,8 @@ def _read(
         here = f"{path}.{key}" if path else str(key)
         meant = known.get(key)
         if meant is None:
-            problems.append(Problem(here, "unknown key", nearest(str(key), known) if len(problems) < LISTED else None))
+            close = _close(str(key), known, sections) if len(problems) < LISTED else None
+            problems.append(Problem(here, "unknown key", close))
         elif not isinstance(meant, Setting):
             _section(meant, sections, value, values, problems)
         elif meant in values:
@@ -77,6 +78,22 @@ def _read(
                 values[meant] = meant.kind.check(value)
             except ValueError as error:
                 problems.append(problem_of(here, error))
+
+
+def _close(key: str, known: Mapping[str, Setting[Any] | str], sections: Sections) -> str | None:
+    """Return what an unknown key may be: the nearest here, or the setting that has its name elsewhere or in flags."""
+    return nearest(key, known) or _paths(sections).get(key.replace("-", "_").lower())
+
+
+@lru_cache(maxsize=1)
+def _paths(sections: Sections) -> Mapping[str, str]:
+    """Return the path of the setting that each name, alias and flag stands for, the first of several."""
+    found: dict[str, str] = {}
+    for section in _inner(sections):
+        for each in _own(section):
+            for name in (each.name, *each.aliases, each.flag.replace("-", "_")):
+                found.setdefault(name, str(each))
+    return found
 
 
 def _section(path: str, sections: Sections, value: object, values: dict[str, Any], problems: list[Problem]) -> None:

@@ -72,7 +72,10 @@ def _separate(part: Experts) -> Experts:
     inner = _width(part)
     if part.variant == INTERLEAVED:
         return replace(part, experts=_interleaved(part), options=part.options | {"normalized"})
-    wide = {"w1": (many, inner, ("h",)), "w2": (many, ("h",), inner), "w3": (many, inner, ("h",))}
+    width = part.latent[0].outer if part.latent else part.router.inner
+    wide = {"w1": (many, inner, width), "w2": (many, width, inner)}
+    if part.gated:
+        wide["w3"] = (many, inner, width)
     experts = tuple(
         Weight(f"{name}.{matrix}", axes, chosen.kind, split="inner" if matrix == "w2" else "outer")
         for matrix, axes in wide.items()
@@ -94,9 +97,10 @@ def _interleaved(part: Experts) -> tuple[Weight, ...]:
 
 
 def _width(part: Experts) -> tuple[Axis, ...]:
-    """The experts' own width: the axis of a matrix (biases lack it) that is neither experts nor hidden size."""
+    """The experts' own width: the axis of a matrix (biases lack it) that is neither experts nor what they are given."""
+    given = (part.router.outer, part.router.inner, *(linear.outer for linear in part.latent))
     down = next((weight for weight in reversed(part.experts) if len(weight.axes) > 2), part.experts[-1])
-    return next((axes for axes in down.axes if axes not in (part.router.outer, part.router.inner)), ("m",))
+    return next((axes for axes in down.axes if axes not in given), ("m",))
 
 
 def _divide(part: Experts, *, crowded: bool) -> Experts:

@@ -19,7 +19,12 @@ SHORT_ENGINES = {**ENGINES, "megatron": "megatron"}
 
 
 def quick(
-    size: str, gpus: int = 1, engine: str | None = None, dtype: str = "bf16", memory: float = MEMORY
+    size: str,
+    gpus: int = 1,
+    engine: str | None = None,
+    dtype: str = "bf16",
+    memory: float | None = None,
+    accelerator: str | None = None,
 ) -> tuple[Config, tuple[str, ...]]:
     """Return a config for a model of `size` parameters (numbers below a million are billions), and what it assumes.
 
@@ -50,12 +55,15 @@ def quick(
         settings, said = usual[name]
         described |= {path.rpartition(".")[2]: value for path, value in settings.items()}
         assumed.append(said)
-    assumed.append(Message("GPUs of {:g} GiB", memory))
+    if accelerator is None:
+        memory = MEMORY if memory is None else memory
+        assumed.append(Message("GPUs of {:g} GiB", memory))
+    card = {"accelerator": accelerator, "gpu_memory_gb": memory}
     config = {
         "model": {"num_parameters": f"{size}B" if _is_billions(size) else size},
         "training": training,
         "engine": described,
-        "hardware": {"num_gpus": gpus, "gpu_memory_gb": memory},
+        "hardware": {"num_gpus": gpus, **{name: value for name, value in card.items() if value is not None}},
     }
     return Config.from_dict(config), tuple(assumed)
 

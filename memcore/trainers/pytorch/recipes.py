@@ -320,7 +320,7 @@ def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: b
     named = Message("{}'s own layers", read.given(EngineSettings.framework))
     reason = named if own != "transformers" else "its layers have routed experts" if parallel else None
     found: str = read.take(path, layer_code(read), reason)
-    if parallel and found != "torchtitan":
+    if parallel and found != "torchtitan" and not framework_of(read).shares_experts:
         read.refuse(path, "found {!r}; expert parallelism is supported only with 'torchtitan'", found)
     code_of(found).check(model.network)
     if found == "unsloth" and not engine.copies:
