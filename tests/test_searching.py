@@ -631,7 +631,7 @@ def test_what_a_search_left_open_is_measured_in_a_sweep():
 
 def test_servers_and_engines_without_a_row_are_refused():
     """A search says what it cannot look at."""
-    with pytest.raises(ConfigError, match="searched only for training"):
+    with pytest.raises(ConfigError, match="no layouts to search"):
         next(search({"model": "gpt2", "engine": {"type": "vllm"}}))
 
 

@@ -15,7 +15,7 @@ Sections = tuple[type[Section], ...]
 
 
 def from_plain(sections: Sections, model: Setting[Any], data: object) -> dict[str, Any]:
-    """The values of what a JSON file holds, by path.
+    """Return the values of what a JSON file holds, by path.
 
     Raises ConfigError with every problem found: unknown keys, wrong types, values that are not allowed.
     """
@@ -50,7 +50,7 @@ def _own(section: type[Section]) -> Iterator[Setting[Any]]:
 
 @lru_cache(maxsize=64)
 def _inner(sections: Sections) -> Sections:
-    """The sections with those within them."""
+    """Return the sections with those within them."""
     return tuple(each for section in sections for each in (section, *_inner(tuple(within(section)))))
 
 
@@ -138,7 +138,7 @@ def to_plain(values: Mapping[str, Any], sections: Sections) -> dict[str, Any]:
 
 
 def _in_order(values: Mapping[str, Any], sections: Iterable[type[Section]]) -> Iterator[tuple[str, Any]]:
-    """Values in the order in which their settings are declared, what belongs to no section first."""
+    """Yield values in the order in which their settings are declared, what belongs to no section first."""
     order = {each: None for section in _inner(tuple(sections)) for each in _own(section)}
     yield from ((path, value) for path, value in values.items() if path not in order)
     yield from ((path, values[path]) for path in order if path in values)

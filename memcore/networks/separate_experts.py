@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from memcore.networks.network import Layer, Model, Network
+from memcore.networks.network import Layer, Model, Network, with_layers
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Norm, Weight
 from memcore.symbols import Axis, Shape, split_over
@@ -42,14 +42,10 @@ def spelled_out(model: Model, *, casts_first: bool = False) -> Model:
     def composed(norm: Norm) -> Norm:
         return replace(norm, fused=False, casts_first=casts_first)
 
-    network, embedding_and_head = model.network, model.network.embedding_and_head
+    embedding_and_head = model.network.embedding_and_head
     final = None if embedding_and_head.final_norm is None else composed(embedding_and_head.final_norm)
-    runs = tuple(
-        tuple(replace(layer, norms=tuple(map(composed, layer.norms))) for layer in run) for run in network.runs
-    )
-    return replace(
-        model, network=replace(network, runs=runs, embedding_and_head=replace(embedding_and_head, final_norm=final))
-    )
+    network = with_layers(model.network, lambda layer: replace(layer, norms=tuple(map(composed, layer.norms))))
+    return replace(model, network=replace(network, embedding_and_head=replace(embedding_and_head, final_norm=final)))
 
 
 def divided(model: Model, *, crowded: bool) -> Model:
@@ -67,8 +63,7 @@ def _changed(model: Model, change: Callable[[Experts], Experts]) -> Model:
         ffn = layer.feed_forward
         return replace(layer, feed_forward=change(ffn)) if isinstance(ffn, Experts) else layer
 
-    runs = tuple(tuple(changed(layer) for layer in run) for run in model.network.runs)
-    return replace(model, network=replace(model.network, runs=runs))
+    return replace(model, network=with_layers(model.network, changed))
 
 
 def _separate(part: Experts) -> Experts:

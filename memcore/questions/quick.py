@@ -26,7 +26,7 @@ def quick(
     memory: float | None = None,
     accelerator: str | None = None,
 ) -> tuple[Config, tuple[str, ...]]:
-    """A config for a model of `size` parameters (numbers below a million are billions), and what it assumes.
+    """Return a config for a model of `size` parameters (numbers below a million are billions), and what it assumes.
 
     >>> config, assumed = quick("7", gpus=8, engine="pytorch")
     >>> config.get("engine.type"), config.model
@@ -69,7 +69,7 @@ def quick(
 
 
 def _is_billions(text: str) -> bool:
-    """A number that is no count of parameters."""
+    """Return whether a number is too small for a count of parameters, so that it means billions."""
     try:
         return 0 < float(text) < COUNTED
     except ValueError:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from memcore.networks.network import Layer, Model, Network
+from memcore.networks.network import Layer, Model, Network, with_layers
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear, Weight
 from memcore.symbols import Axis, Total, total_of
@@ -26,10 +26,9 @@ def litgpt(model: Model, targets: Collection[str]) -> Model:
     convert_hf_checkpoint.py, `copy_weights_hf_llama`: `lm_head.weight` is loaded from `transformer.wte.weight`). All
     tokens see all before them: Mistral's windows came in September 2024 (be8b28d).
     """
-    network = model.network
-    runs = tuple(tuple(_fused(layer, targets) for layer in run) for run in network.runs)
-    ends = replace(network.embedding_and_head, tied=False)
-    return replace(model, window=None, network=replace(network, runs=runs, embedding_and_head=ends))
+    network = with_layers(model.network, lambda layer: _fused(layer, targets))
+    head = replace(network.embedding_and_head, tied=False)
+    return replace(model, window=None, network=replace(network, embedding_and_head=head))
 
 
 def _fused(layer: Layer, targets: Collection[str]) -> Layer:
