@@ -74,8 +74,13 @@ def test_what_fits_is_found(job, options, title):
 @pytest.mark.parametrize(
     ("job", "options", "divisions"),
     [
-        # MLA's cache is the same on all ranks of tensor parallelism: each rank gets users of its own instead
-        (serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb"), batch_size=100, quantization="fp8"), {}, {"DP8 EP"}),
+        # MLA's cache is the same on all ranks of tensor parallelism: ranks get users of their own instead, but experts
+        # compute the tokens of all of them, so that eight leave less for the cache than four
+        (
+            serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb"), batch_size=100, quantization="fp8"),
+            {},
+            {"TP2 DP4 EP"},
+        ),
         (serve("llama-3.1-405b", 131072, gpus(16), batch_size=16), {}, {"TP8 PP2"}),
         (serve("llama-3.1-8b", 8192, gpus(4), batch_size=16), {}, {"TP4", "DP4"}),
         # Llama 3's third stage has 131,072 tokens on 16,384 GPUs (arXiv 2407.21783, table 4)

@@ -393,10 +393,10 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "show program's version number and exit": "显示版本号",
     "print JSON": "输出 JSON",
     "en or zh (default: the locale's)": "en 或 zh（默认：按系统语言）",
-    "your tool's files, - for stdin, a link to the page, a model, a question such as {question}, or example: {names}": (
-        "您的工具的文件、-（标准输入）、页面链接、模型、一句话（如 {question}），或示例：{names:s}"
+    "your tool's files, - for stdin, a link, a model, a question ({question}) or example: {names}": (
+        "您的工具的文件、-（标准输入）、链接、模型、一句话（{question}）或示例：{names:s}"
     ),
-    "flags override them": "参数优先于文件",
+    "flags override": "参数优先",
     "show all {count} flags, not only the usual ones": "显示全部 {count} 个参数，不只是常用的",
     "a variable that the script reads; repeatable": "脚本读取的变量；可重复",
     "a key of the files to ignore; repeatable": "文件中要忽略的键；可重复",

@@ -45,9 +45,8 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
         nargs="*",
         metavar="CONFIG",
         help=Message(
-            "your tool's files, - for stdin, a link to the page, a model, a question such as {!r}, or example: {}; "
-            "flags override them",
-            "QLoRA Qwen3 8B on a 3090",
+            "your tool's files, - for stdin, a link, a model, a question ({!r}) or example: {}; flags override",
+            "8B on a 3090",
             ", ".join(PRESETS),
         ),
     )

@@ -286,7 +286,7 @@ class Servings:
                 best = (yield from self._fewest_experts(*found, server_of(server).experts_on_host)) if found else None
                 if best is None and found:
                     best = yield from self._most_layers(*found, knob)
-                if best is not None and (named or _is_usable(base, best[0])):
+                if best is not None and (named or _is_usable(best[0])):
                     kept = () if named or chosen else (_format_of(best[0]),)
                     yield Served("transfer", (*kept, *best[1], best[2]), best[0], -number)
 
@@ -424,10 +424,10 @@ def _first(served: Iterator[Served | None]) -> Pieces[Served | None]:
     return None
 
 
-def _is_usable(whole: ServingEstimate, found: ServingEstimate) -> bool:
-    """Return whether a token takes no longer than a second of reading weights from the host."""
-    model = found.job.model
-    away = whole.ledger.sum("weights") - found.ledger.sum("weights")
+def _is_usable(found: ServingEstimate) -> bool:
+    """Whether a token takes no longer than a second of reading weights from the host."""
+    model, host = found.job.model, found.budget.host
+    away = host.sum("weights") if host is not None else 0
     return away * model.active_parameters / model.parameters <= Roofline().host_memory
 
 
