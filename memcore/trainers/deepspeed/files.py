@@ -43,6 +43,9 @@ _DEPRECATED: Mapping[str, tuple[str, object]] = {
 """DeepSpeed's older keys that are true or false, and what they are today (runtime/zero/config.py)."""
 
 
+_AUTOTP = "tensor_parallel.autotp_size"
+
+
 def automatic(found: Mapping[str, Any]) -> Normalized:
     """DeepSpeed's files for the Trainer leave the precision to it, and nobody but Megatron calls its checkpoints."""
     normalized = dict(found)
@@ -50,6 +53,8 @@ def automatic(found: Mapping[str, Any]) -> Normalized:
     for name, (today, value) in _DEPRECATED.items():
         if normalized.get(name) is not None and normalized.pop(name) is True:
             normalized.setdefault(today, value)
+    if normalized.get(_AUTOTP) == 0:
+        del normalized[_AUTOTP]  # as without it (runtime/tensor_parallel/config.py)
     idle = [name for name in _OF_STAGE_3 if f"{_SECTION}.{name}" in found]
     if normalized.get(f"{_SECTION}.stage") in (0, 1, 2) and idle:
         for name in idle:
@@ -90,6 +95,7 @@ DEEPSPEED = Tool(
         ),
         Key(path=Training.gradient_dtype, name="data_types.grad_accum_dtype"),
         Key(path=Parallelism.ulysses_parallel_size, name="sequence_parallel_size"),
+        Key(path=Parallelism.tensor_parallel_size, name=_AUTOTP),
         Key(
             path=DeepSpeedSettings.seq_parallel_communication_data_type,
             name="seq_parallel_communication_data_type",
