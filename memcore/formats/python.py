@@ -522,7 +522,8 @@ class _Known:
         if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
             return _path(values)
         if name == "dict" and not values:
-            return {each.arg: self.value(each.value, deep) for each in node.keywords if each.arg}
+            keys = [ast.Constant(each.arg) if each.arg else None for each in node.keywords]
+            return self._mapping(ast.Dict(keys, [each.value for each in node.keywords]), deep)
         return NotImplemented
 
     def _chosen(self, node: ast.BoolOp | ast.IfExp, deep: int) -> Any:
