@@ -522,7 +522,7 @@ class _Known:
         if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
             return _path(values)
         if name == "dict" and not values:
-            keys = [ast.Constant(each.arg) if each.arg else None for each in node.keywords]
+            keys: list[ast.expr | None] = [ast.Constant(each.arg) if each.arg else None for each in node.keywords]
             return self._mapping(ast.Dict(keys, [each.value for each in node.keywords]), deep)
         return NotImplemented
 

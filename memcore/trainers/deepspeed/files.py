@@ -44,17 +44,17 @@ _DEPRECATED: Mapping[str, tuple[str, object]] = {
 
 
 _AUTOTP = "tensor_parallel.autotp_size"
+_NO_AUTOTP = (_AUTOTP, 0)
+"""Its default (runtime/tensor_parallel/config.py)."""
 
 
 def automatic(found: Mapping[str, Any]) -> Normalized:
     """DeepSpeed's files for the Trainer leave the precision to it, and nobody but Megatron calls its checkpoints."""
-    normalized = dict(found)
+    normalized = {name: value for name, value in found.items() if (name, value) != _NO_AUTOTP}
     notes: list[str] = []
     for name, (today, value) in _DEPRECATED.items():
         if normalized.get(name) is not None and normalized.pop(name) is True:
             normalized.setdefault(today, value)
-    if normalized.get(_AUTOTP) == 0:
-        del normalized[_AUTOTP]  # as without it (runtime/tensor_parallel/config.py)
     idle = [name for name in _OF_STAGE_3 if f"{_SECTION}.{name}" in found]
     if normalized.get(f"{_SECTION}.stage") in (0, 1, 2) and idle:
         for name in idle:
