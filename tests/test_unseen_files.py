@@ -1918,13 +1918,19 @@ per_device_train_batch_size: 1
 """chtmp223/alignment-handbook, recipes/zephyr-7b-beta/orpo/orpo_lora.yaml."""
 RAY = """\
 from ray.serve.llm import LLMConfig, build_openai_app
-FP8, GRAPHS = True, False
+FP8 = True
+GRAPHS = False
+if not FP8:
+    SOURCE, KEEPS = "Qwen/Qwen3-8B-FP8", None
+else:
+    SOURCE = "Qwen/Qwen3-8B"
+    KEEPS = "fp8"
 engine_kwargs = dict(tensor_parallel_size=4, **{"max_model_len": 8192})
-if FP8:
-    engine_kwargs["kv_cache_dtype"] = "fp8"
+if KEEPS:
+    engine_kwargs["kv_cache_dtype"] = KEEPS
 if GRAPHS:
     engine_kwargs["max_num_seqs"] = 8
-told = dict(model_loading_config=dict(model_id="m", model_source="Qwen/Qwen3-8B"), engine_kwargs=engine_kwargs)
+told = dict(model_loading_config=dict(model_id="m", model_source=SOURCE), engine_kwargs=engine_kwargs)
 app = build_openai_app({"llm_configs": [LLMConfig(**told)]})
 """
 """anyscale/llm-serving-for-coding-agents, part3-optimize/serve_qwen3_6_27b_optimized.py, shortened."""

@@ -15,7 +15,7 @@ from dataclasses import field
 from typing import Any
 
 from memcore.errors import ConfigError
-from memcore.formats.objects import Objects, alive, constant, last, options
+from memcore.formats.objects import Objects, alive, constant, last, options, settle
 from memcore.formats.shell import variable_given
 from memcore.limits import NESTING
 from memcore.records import dataclass
@@ -165,6 +165,7 @@ def calls(code: str) -> list[Call]:
         raise ConfigError.at("the file", "is longer than {} characters", f"{_LONGEST:,}")
     try:
         tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
+        settle(tree)
         known = _Known(tree)
         never = known.never()
         found = [known.call(node) for node in alive(tree, 0) if isinstance(node, ast.Call) and id(node) not in never]
@@ -189,6 +190,7 @@ def environment(code: str) -> dict[str, str]:
         return found
     try:
         tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
+        settle(tree)
         known = _Known(tree)
         for node in alive(tree, 0):
             for name, value, more in _set_in(node):

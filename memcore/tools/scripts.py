@@ -186,7 +186,8 @@ def _serving(call: Call) -> Script:
     given = dict(call.arguments)
     keys["*"] = given.pop("model", call.first)
     for name, value in flat(given).items():
-        flag = f"--{name.replace('_', '-')}"
+        option, dot, inside = name.partition(".")
+        flag = f"--{option.replace('_', '-')}{dot}{inside}"
         if isinstance(value, bool):
             keys[flag if value else f"--no-{flag[2:]}"] = True
         else:
