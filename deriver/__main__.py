@@ -25,7 +25,7 @@ from deriver import building, caches, deriving, heads, sampling
 from deriver.samples import Sample, Samples, defaults, gather, several, sizes, take
 from deriver.starts import BY_WORD, CLASSES, CONDITIONS, LABELLED, STARTS, WRITTEN, start_of
 from memcore.errors import MemcoreError
-from memcore.networks import derived, derived_model
+from memcore.networks import derived, derived_model, formulas
 from memcore.networks.families import ALIASES, FAMILIES
 from memcore.networks.families.multimodal import COMPOSITES
 
@@ -292,7 +292,9 @@ def _written(name: str, row: dict[str, Any]) -> dict[str, Any]:
     given = STARTS.get(row["type"], {})
     values = building.fields(building.make_config(row["type"], given))
     row = _by_word(row, values)
-    shown = {key: value for key, value in values.items() if key.rpartition(".")[2] in SHOWN and value is not None}
+    asked = {key for text in CONDITIONS.get(row["type"], {}).values() for key in formulas.names(text)}
+    shown = {key: value for key, value in values.items() if key.rpartition(".")[2] in SHOWN or key in asked}
+    shown = {key: value for key, value in shown.items() if value is not None}
     kept = {key: value for key, value in row.items() if key not in ("seconds", "proofs")}
     kinds = CONFIG_MAPPING[row["type"]].sub_configs
     auto = sorted(name for name, kind in kinds.items() if kind is AutoConfig)

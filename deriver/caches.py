@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import random
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -22,14 +23,19 @@ NEEDED = 2
 TRIES = 6
 NONE = "none"
 """A network without a cache."""
-KNOWN = ("DynamicLayer", "DynamicSlidingWindowLayer")
+KNOWN = ("DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "LinearAttentionLayer")
+
+
+HYBRIDS: Mapping[str, Mapping[str, Any]] = {"bailing_hybrid": {"layer_group_size": 2}}
+"""Keys by which a network of few layers has those of each kind."""
 
 
 class Cached(NamedTuple):
-    """Elements in the cache of layers that see everything, and of those that see a window."""
+    """Elements in the cache of layers that see everything, of those that see a window, and of states of any length."""
 
     full: int
     sliding: int
+    state: int
 
 
 class _Unknown(TorchDispatchMode):
@@ -55,7 +61,7 @@ def proved(model_type: str, name: str) -> bool | str | None:
     """
     given = dict(STARTS.get(model_type, {}))
     defaults = building.fields(building.make_config(model_type, given))
-    base = {**given, **sampling.shrunk(defaults)}
+    base = {**given, **sampling.shrunk(defaults), **HYBRIDS.get(model_type, {})}
     rng, seen = random.Random(f"cache {name}"), 0
     for attempt in range(TRIES):
         changed = dict(base)
@@ -78,7 +84,7 @@ def proved(model_type: str, name: str) -> bool | str | None:
             read = _read(derived_model(saved, model_type, caches=True))
         except MemcoreError:
             continue
-        if real != [Cached(read.full * length, read.sliding * length) for length in LENGTHS]:
+        if real != [Cached(read.full * length, read.sliding * length, read.state) for length in LENGTHS]:
             return False
         seen += sum(read) > 0
         if seen == NEEDED:
@@ -89,11 +95,12 @@ def proved(model_type: str, name: str) -> bool | str | None:
 
 
 def _read(model: Model) -> Cached:
-    found = {"full": 0, "sliding": 0}
+    found = {"full": 0, "sliding": 0, "state": 0}
     for layer, count in model.layers:
         for mixer in layer.mixers:
             kind = mixer.mask if isinstance(mixer, Attention) else "full"
             found[kind] += count * sum(map(model.size, mixer.cached))
+            found["state"] += count * sum(map(model.size, mixer.state))
     return Cached(**found)
 
 
@@ -122,7 +129,17 @@ def _cached(model: Any, length: int) -> Cached | None:
     kinds = [type(layer).__name__ for layer in cache.layers]
     if any(kind not in KNOWN for kind in kinds):
         raise _Other
-    sizes = [layer.keys.numel() + layer.values.numel() for layer in cache.layers]
-    slides = [kind != "DynamicLayer" for kind in kinds]
-    full = sum(size for size, slide in zip(sizes, slides, strict=True) if not slide)
-    return Cached(full, sum(sizes) - full)
+    found = {"full": 0, "sliding": 0, "state": 0}
+    for kind, layer in zip(kinds, cache.layers, strict=True):
+        found[_KINDS.get(kind, "full")] += sum(tensor.numel() for tensor in _kept(layer))
+    return Cached(**found)
+
+
+_KINDS = {"DynamicSlidingWindowLayer": "sliding", "LinearAttentionLayer": "state"}
+
+
+def _kept(layer: Any) -> list[torch.Tensor]:
+    """Keys and values, those of an indexer where the layer has one of its own, or its states."""
+    if hasattr(layer, "recurrent_states"):
+        return [*layer.conv_states.values(), *layer.recurrent_states.values()]
+    return [each for each in (layer.keys, layer.values, getattr(layer, "indexer_keys", None)) if each is not None]

@@ -52,6 +52,8 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
     },
     "qwen4_exp": {f"text_config.{key}": value for key, value in {**INDEXER, **ROTARY}.items()},
     "qwen4_exp_text": {**INDEXER, **ROTARY},
+    "wav2vec2-bert": {"vocab_size": 32},
+    "wav2vec2-conformer": {"vocab_size": 32},
 }
 """As keys with dots."""
 _DECODERS = (
@@ -131,6 +133,13 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
     },
     "radio": {r"embeddings\.video_patch_projection\..*": "not (video_temporal_patch_size is None)"},
     "chinese_clip_text_model": {r"pooler\..*": "False"},
+    **{
+        kind: {r"(.*\.)?masked_spec_embed": "mask_time_prob > 0 or mask_feature_prob > 0"}
+        for kind in (
+            *("data2vec-audio", "hubert", "sew", "sew-d", "speecht5", "unispeech", "unispeech-sat", "wav2vec2"),
+            *("wav2vec2-bert", "wav2vec2-conformer", "wavlm"),
+        )
+    },
     "deberta": {
         r".*\.pos_proj\..*": "(relative_attention) and ('c2p' in pos_att_type)",
         r".*\.pos_q_proj\..*": "(relative_attention) and ('p2c' in pos_att_type)",
@@ -140,8 +149,9 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
 
 Sources: transformers 5.23, modeling_vision_encoder_decoder.py (`VisionEncoderDecoderModel.__init__`) and its siblings;
 modeling_deberta.py (`DisentangledSelfAttention.__init__`); modeling_chinese_clip.py (`ChineseCLIPModel.__init__`, which
-makes its text model without a pooler); modeling_radio.py (`video_patch_projection`); configuration_llava_onevision.py
-and its siblings (`__post_init__`: either the whole or its language model ties the head).
+makes its text model without a pooler); modeling_wav2vec2.py (`Wav2Vec2Model.__init__`) and its siblings;
+modeling_radio.py (`video_patch_projection`); configuration_llava_onevision.py and its siblings (`__post_init__`: either
+the whole or its language model ties the head).
 """
 
 

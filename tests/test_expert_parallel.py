@@ -423,14 +423,22 @@ def test_experts_of_gpt_oss_have_biases():
 
 
 @pytest.mark.parametrize(
-    ("attention", "engine", "rules"),
+    ("attention", "engine", "rules", "weighed"),
     [
-        ("flex", {}, {"sigmoid", "clamp", "addcmul", "all_to_all"}),
-        ("cudnn", {"framework": "nemo-automodel"}, {"fused_product", "expert_dispatch"}),
+        ("flex", {}, {"sigmoid", "clamp", "addcmul", "all_to_all"}, True),
+        ("cudnn", {"framework": "nemo-automodel"}, {"fused_product", "expert_dispatch"}, False),
     ],
 )
-def test_sinks_and_gates_of_gpt_oss(attention, engine, rules):
-    """torchtitan rescales attention and runs the gate by itself; Automodel compiles the gate, and cuDNN takes sinks."""
+def test_sinks_and_gates_of_gpt_oss(attention, engine, rules, weighed):
+    """torchtitan rescales attention, runs the gate by itself and weighs results, whose router is in fp32.
+
+    Automodel compiles the gate, which takes scores as factors, its router is in the dtype of tokens, and cuDNN takes
+    sinks.
+    """
     found = job(8, 4, GPT_OSS, {"attention": attention}, engine)
     every = {"sigmoid", "clamp", "addcmul", "all_to_all", "fused_product", "expert_dispatch"}
-    assert {each.rule for each in found.rank.program.blocks} & every == rules
+    blocks = found.rank.program.blocks
+    assert {each.rule for each in blocks} & every == rules
+    assert any(each.rule == "mul" and each.module.endswith("token_dispatcher") for each in blocks) is weighed
+    copies = {each.shape for each in blocks if each.rule == "to" and each.module.endswith("router")}
+    assert (("b", "s", "h") in copies) is weighed

@@ -62,8 +62,11 @@ class Adapter:
         )
 
 
-_SHARED = ("vera", "randlora", "randlora-output")
+_SHARED = ("vera", "pvera", "randlora", "randlora-output")
 """Kinds whose frozen matrices all layers share."""
+_PAIRED: Mapping[str, int] = {"vera": 1, "pvera": 2}
+"""Those with a matrix before the vectors and one after, and how many times the rank the first has: PVeRA's yields a
+mean and the logarithm of a variance."""
 TRAINED_ROWS = "trainable_tokens_delta.default"
 """The rows of the embedding that learn, in its module (peft/tuners/trainable_tokens)."""
 _FFNS = ("down_proj", "fc2", "dense_4h_to_h", "w2")
@@ -71,7 +74,7 @@ _FFNS = ("down_proj", "fc2", "dense_4h_to_h", "w2")
 
 
 def shared_matrices(model: Model) -> tuple[tuple[str, Shape, str], ...]:
-    """VeRA's and RandLoRA's two matrices, which all layers share: as large as the largest of them needs.
+    """VeRA's, PVeRA's and RandLoRA's two matrices, which all layers share: as large as the largest of them needs.
 
     Returns names, shapes and dtypes.
     """
@@ -81,11 +84,12 @@ def shared_matrices(model: Model) -> tuple[tuple[str, Shape, str], ...]:
     inner = max(model.size(each.inner) for each in linears)
     outer = max(model.size(each.outer) for each in linears)
     dtype = linears[0].adapter_dtype or "fp32"
-    if linears[0].adapter_kind != "vera":
+    kind = linears[0].adapter_kind
+    if kind not in _PAIRED:
         count = bases(inner, outer, model.sizes["ra"])
         frozen: Shape = (max(inner, outer), count, "ra")
         return ("randlora_A", ("ra", 1, min(inner, outer)), dtype), ("randlora_B", frozen, dtype)
-    return ("vera_A", ("ra", inner), dtype), ("vera_B", (outer, "ra"), dtype)
+    return (f"{kind}_A", (_PAIRED[kind] * model.sizes["ra"], inner), dtype), (f"{kind}_B", (outer, "ra"), dtype)
 
 
 def with_trained_rows(model: Model, tokens: int, dtype: str) -> Model:

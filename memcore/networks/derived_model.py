@@ -224,8 +224,8 @@ def _masks(keys: Keys, count: int) -> list[str] | None:
 
 def _turned(keys: Keys) -> tuple[int, int] | None:
     """Elements of a head that are rotated, and the width of a value, of latent attention."""
-    turned, wide = _integer(keys, ("qk_rope_head_dim",)), _integer(keys, ("v_head_dim",))
-    return (turned, wide) if turned and wide else None
+    turned, wide = _integer(keys, ("qk_rope_head_dim",), least=0), _integer(keys, ("v_head_dim",))
+    return (turned, wide) if turned is not None and wide else None
 
 
 def _repeats(row: Mapping[str, Any], main: str, keys: Keys, count: int) -> bool:
@@ -307,12 +307,12 @@ def _put(
         outer[tensor.name] = tensor.shape
 
 
-def _integer(keys: Keys, names: Sequence[str]) -> int | None:
+def _integer(keys: Keys, names: Sequence[str], least: int = 1) -> int | None:
     """The first of these keys of the language model that has a value."""
     for path in _TEXT:
         for name in names:
             found = keys[f"{path}{name}"]
-            if type(found) is int and 0 < found <= of_model(name):
+            if type(found) is int and least <= found <= of_model(name):
                 return found
     return None
 

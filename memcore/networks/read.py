@@ -16,7 +16,7 @@ from memcore.networks.families import ALIASES, FAMILIES
 from memcore.networks.families.counted import COUNTED
 from memcore.networks.families.family import Composite, Family
 from memcore.networks.families.multimodal import COMPOSITES
-from memcore.networks.families.remote import extra_weights, own_family, published, renamed
+from memcore.networks.families.remote import contradictions, extra_weights, own_family, published, renamed
 from memcore.networks.families.remote_rows import OUTSIDE, REMOTE
 from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network
 from memcore.networks.parts import Mixer
@@ -40,6 +40,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     config, added = _typed(config)
     _check_class(config)
     more, extras, own = extra_weights(config), published(config), own_family(config)
+    added = (*added, *contradictions(config))
     config = _tied_by_text(renamed(config))
     model_type = config.get("model_type")
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""

@@ -25,6 +25,7 @@ from memcore.networks.parts import (
     Mixer,
     SpecialMixer,
 )
+from memcore.networks.recurrences import kimi_delta
 from memcore.networks.weights import Linear, Norm, Weight, kind_of
 from memcore.symbols import Shape
 
@@ -42,6 +43,7 @@ _ATTENTION = (
     ("project_q", "project_k", "project_v"),
 )
 _FUSED = ("qkv_proj", "qkv", "query_key_value", "Wqkv", "wqkv", "c_attn", "in_proj", "att_proj", "W_pack")
+_DELTA = ("q_proj", "k_proj", "v_proj", "b_proj", "o_proj")
 _LATENT = ("kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
 _OUTPUTS = (
     *("o_proj", "out_proj", "output.dense", "dense", "o", "out", "out_lin", "output", "wo", "linear_out", "c_proj"),
@@ -205,6 +207,12 @@ def _linear(left: dict[str, tuple[int, ...]], name: str, outer: Shape, inner: Sh
 
 
 def _mixers(left: dict[str, tuple[int, ...]], facts: Facts, symbol: Symbols) -> Iterator[Mixer]:
+    found = (_delta(left, before, symbol) for before in list(_modules(left, _DELTA))[:2])
+    yield from (each for each in found if each is not None)
+    yield from _attentions(left, facts, symbol)
+
+
+def _attentions(left: dict[str, tuple[int, ...]], facts: Facts, symbol: Symbols) -> Iterator[Mixer]:
     heads = facts.heads
     for before in list(_modules(left, _LATENT))[:2] if heads and facts.latent else ():
         latent = _latent(left, before, facts, symbol)
@@ -289,6 +297,27 @@ def _attention(
     )
 
 
+def _delta(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> SpecialMixer | None:
+    """Kimi delta attention, by its names: its state follows from its heads."""
+    (rows, width), (heads, _) = left[f"{before}q_proj.weight"], left[f"{before}b_proj.weight"]
+    convolved, size = left.get(f"{before}conv1d.weight", (0,)), rows // heads
+    if len(convolved) != 3 or convolved[0] != 3 * rows or rows != heads * size:
+        return None
+    mixer = kimi_delta(before.rstrip("."), [gate[-1] for gate in _GATES if f"{before}{gate}_proj.weight" in left])
+    sizes = {"h": width, "B": heads, "dk": size, "K": convolved[-1], "X": convolved[0]}
+    if any(each.name not in left for each in mixer.weights()) or any(
+        symbol(*each) != each[0] for each in sizes.items()
+    ):
+        return None
+    for each in mixer.weights():
+        del left[each.name]
+    return mixer
+
+
+_GATES = ("forget_gate.f", "g")
+"""What decays a state and what gates results, each of one matrix or of two."""
+
+
 def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol: Symbols) -> LatentAttention | None:
     """Keys and values that are expanded from one vector: DeepSeek's names."""
     many, (turned, wide) = facts.heads or 1, facts.latent or (0, 0)
@@ -297,7 +326,7 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
     last = left.get(f"{before}{names[-1]}.weight", ())
     norms = [f"{before}{each}" for each in ("q_a_layernorm", "kv_a_layernorm")[2 - len(names) :]]
     size, expanded = (last[0] // many if len(last) == 2 else 0), rows // many
-    fits = both == latent + turned and size > turned > 0 and expanded == size - turned + wide
+    fits = both == latent + turned and size > turned and expanded == size - turned + wide
     if not fits or any(f"{each}.weight" not in left for each in norms):
         return None
     h, a, d, u = symbol("h", width), symbol("a", many), symbol("d", size), symbol("u", expanded)
@@ -310,6 +339,8 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
         queries = [_linear(left, f"{before}q_a_proj", (lq,), (h,)), replace(queries[0], inner=(lq,))]
     for each in norms:
         del left[f"{each}.weight"]
+    indexer = _indexer(left, f"{before}indexer.", symbol)
+    keys: tuple[Shape, ...] = (indexer[0].axes[0],) if indexer else ()
     return LatentAttention(
         module=before.rstrip("."),
         queries=tuple(queries),
@@ -319,11 +350,22 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
         expand=_linear(left, f"{before}{_LATENT[1]}", (a, u), (lk,)),
         output=_linear(left, f"{before}{_LATENT[2]}", (h,), (a, v)),
         heads=Heads(a, a, 1, d, v, r, size % 8 != 0),
-        rotary="interleaved",
+        rotary="interleaved" if turned else "none",
         variant="deepseek_v3",
+        indexer=indexer,
         mask=facts.mask,
-        cached=() if facts.other else ((lk,), (r,)),
+        cached=() if facts.other else ((lk,), (r,), *keys),
     )
+
+
+def _indexer(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> tuple[Weight, ...]:
+    """The weights of what chooses tokens, that of its keys first: DeepSeek's names."""
+    key = f"{before}wk.weight"
+    if key not in left:
+        return ()
+    width, source = left.pop(key)
+    rest = [plain(name, left.pop(name)) for name in list(left) if name.startswith(before)]
+    return (Weight(key, ((symbol("j", width),), (source,)), "attention"), *rest)
 
 
 def _dense(left: dict[str, tuple[int, ...]], symbol: Symbols, named: str | None = None) -> Iterator[FeedForward]:

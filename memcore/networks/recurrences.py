@@ -5,7 +5,7 @@ Sources: transformers 5.23, `models/<family>/modeling_<family>.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from memcore.networks.parts import SpecialMixer
 from memcore.networks.reader import Reader
@@ -309,28 +309,33 @@ class KimiDelta:
         reader.symbol("dk", width)
         reader.symbol("K", reader.integer("linear_conv_kernel_dim", least=2))
         reader.symbol("X", 3 * heads * width)
-        whole: Shape = ("B", "dk")
-        gate = (
-            _matrix("g_proj", whole, ("h",), split="outer")
-            if self.full_rank
-            else [
-                *_matrix("g_a_proj", ("dk",), ("h",)),
-                *_matrix("g_b_proj", whole, ("dk",), split="outer"),
-            ]
-        )
-        weights = [
-            *(each for name in "qkv" for each in _matrix(f"{name}_proj", whole, ("h",), split="outer")),
-            *_convolution("conv1d", ("X",), bias=False),
-            Weight("forget_gate.dt_bias", (whole,), _KIND),
-            _vector("forget_gate.A_log", 1, 1, "B", 1),
-            *_matrix("forget_gate.f_a_proj", ("dk",), ("h",)),
-            *_matrix("forget_gate.f_b_proj", whole, ("dk",), split="outer"),
-            *_matrix("b_proj", ("B",), ("h",), split="outer"),
-            *gate,
-            Weight("o_norm.weight", (("dk",),), "norm"),
-            *_matrix("o_proj", ("h",), whole, split="inner"),
+        return kimi_delta(self.module, full_rank=("g",) if self.full_rank else ())
+
+
+def kimi_delta(module: str, full_rank: Container[str]) -> SpecialMixer:
+    """The mixer of heads B of width dk; `full_rank`: which of the gates (f: forget, g: results) are one matrix each."""
+    whole: Shape = ("B", "dk")
+
+    def gate(name: str) -> list[Weight]:
+        if name[-1] in full_rank:
+            return _matrix(f"{name}_proj", whole, ("h",), split="outer")
+        return [
+            *_matrix(f"{name}_a_proj", ("dk",), ("h",)),
+            *_matrix(f"{name}_b_proj", whole, ("dk",), split="outer"),
         ]
-        return _delta(self.module, "kimi-delta", weights, ((3, "B", "dk", "K"), ("B", "dk", "dk")))
+
+    weights = [
+        *(each for name in "qkv" for each in _matrix(f"{name}_proj", whole, ("h",), split="outer")),
+        *_convolution("conv1d", ("X",), bias=False),
+        Weight("forget_gate.dt_bias", (whole,), _KIND),
+        _vector("forget_gate.A_log", 1, 1, "B", 1),
+        *gate("forget_gate.f"),
+        *_matrix("b_proj", ("B",), ("h",), split="outer"),
+        *gate("g"),
+        Weight("o_norm.weight", (("dk",),), "norm"),
+        *_matrix("o_proj", ("h",), whole, split="inner"),
+    ]
+    return _delta(module, "kimi-delta", weights, ((3, "B", "dk", "K"), ("B", "dk", "dk")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

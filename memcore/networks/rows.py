@@ -110,7 +110,7 @@ class Grouped:
             module=self.module,
             inputs=self._inputs(reader, heads),
             output=Linear(
-                f"{self.module}.{self.output}",
+                _within(self.module, self.output),
                 ("h",),
                 (heads.query, heads.value),
                 reader.flag(self.output_bias),
@@ -139,7 +139,9 @@ class Grouped:
             softmax_fp32=self.softmax_fp32,
             dropout=reader.number(self.dropout, 0.0),
             gated=self.gated,
-            sinks=Weight(f"{self.module}.sinks", ((heads.query,),), "attention", split="outer") if self.sinks else None,
+            sinks=Weight(_within(self.module, "sinks"), ((heads.query,),), "attention", split="outer")
+            if self.sinks
+            else None,
             biased=biased,
             stores_cache=self.stores_cache,
             shares_cache=self.shares_cache,
@@ -201,14 +203,14 @@ class Grouped:
             names = names[:2]
         bias = reader.flag(self.bias)
         return tuple(
-            Linear(f"{self.module}.{name}", axes, (self.source,), bias, self.transposed, "outer")
+            Linear(_within(self.module, name), axes, (self.source,), bias, self.transposed, "outer")
             for name, axes in zip(names, outer)  # noqa: B905 - values or keys may be absent
         )
 
     def _norm(self, reader: Reader, name: str | None, shape: tuple[Axis, Axis], kind: str | None = None) -> Norm | None:
         if name is None:
             return None
-        full = f"{self.module}.{name}"
+        full = _within(self.module, name)
         heads, width = shape
         if self.norm_shape == "row":
             return Norm(full, kind or self.norm, (heads, width))
@@ -343,12 +345,12 @@ class Dense:
         """The feed-forward layer."""
         size = width_of(reader, self.width) * (reader.integer(self.times) if self.times else 1)
         f = reader.symbol(self.symbol, size)
-        bias, prefix = reader.flag(self.bias), f"{self.module}." if self.module else ""
+        bias = reader.flag(self.bias)
         activation = self.fixed_activation or activation_of(reader, self.activation)
         learned = self.learned if activation == "xielu" else ()
 
         def matrix(name: str, outer: Shape, inner: Shape, split: str) -> Linear:
-            return Linear(f"{prefix}{name}", outer, inner, bias, self.transposed, split)
+            return Linear(_within(self.module, name), outer, inner, bias, self.transposed, split)
 
         return FeedForward(
             module=self.module,
@@ -360,8 +362,13 @@ class Dense:
             gating=self.gating,
             kind=self.kind,
             borrowed=self.borrowed,
-            activation_weights=tuple(Weight(f"{prefix}{each}", ((1,),), self.kind) for each in learned),
+            activation_weights=tuple(Weight(_within(self.module, each), ((1,),), self.kind) for each in learned),
         )
+
+
+def _within(module: str, name: str) -> str:
+    """A tensor's name: some layers have no module of their own for a part."""
+    return f"{module}.{name}" if module else name
 
 
 def width_of(reader: Reader, width: Width) -> int:

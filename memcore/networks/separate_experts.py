@@ -19,7 +19,7 @@ RANKS, SHARDS, ROWS, ARRIVED = "ep", "ze", "er", "et"
 """Symbols: ranks among which experts are divided, ranks that share the same experts, rows that a rank's experts see,
 tokens that these are of."""
 FUSED_GATE = "fused-gate"
-"""An option of experts: their activation is compiled, whatever else is."""
+"""An option of experts: gate, up and the scores of rows meet in one kernel, whatever else is compiled."""
 INTERLEAVED = "gpt_oss"
 """The variant whose experts have one matrix of gate and up, in every other column, and biases."""
 

@@ -185,6 +185,8 @@ class Recurrence:
 
     kernels: str = "fused"
     """`fused`: those of mamba-ssm, causal-conv1d and flash-linear-attention; `fallback`: PyTorch's operations."""
+    fuses_norm: bool = False
+    """The gated norm after the delta rule is one of these kernels too."""
     trips: int = 1
     """How often the fallback's loop over tokens or chunks runs, capped at `memcore.tensors.loops.LOOP`."""
     even: bool = True

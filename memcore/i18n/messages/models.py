@@ -182,6 +182,10 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "layers of several widths": "宽度不同的层",
     "the token embedding would be {rows} × {width}": "token 嵌入会是 {rows} × {width}",
     "both must be at least 1": "两者都至少为 1",
+    "{sparse} says {said}, but {step} makes {made} layers sparse, as transformers does": (
+        "{sparse} 为 {said}，但按 {step}（transformers 以此为准）有 {made} 个稀疏层"
+    ),
+    "published weights may have others": "已发布的权重可能不同",
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
     "vLLM does not support {value}": "vLLM 不支持 {value}",
     "SGLang does not support {value}": "SGLang 不支持 {value}",

@@ -15,7 +15,7 @@ from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.messages import Message, joined
 from memcore.networks.derived_model import EAGER, FRAMES, PYRAMIDS
 from memcore.networks.network import Layer, Network
-from memcore.networks.parts import Attention, Extra
+from memcore.networks.parts import Attention, Extra, SpecialMixer
 from memcore.networks.recognized import REPEATED, RESIDUAL
 
 KERNELS = ("sdpa", "flash", "efficient", "cudnn", "math")
@@ -61,6 +61,8 @@ def missing(layer: Layer) -> Iterator[str]:
         yield Message("layers connected as {!r}", layer.residual)
     if layer.residual == RESIDUAL and layer.extra is not None:
         yield from _missing_in_rest(layer.extra)
+    if layer.residual == RESIDUAL and any(isinstance(mixer, SpecialMixer) for mixer in layer.mixers):
+        yield "recurrent layers that memcore does not know"
     for mixer in layer.mixers:
         if mixer_kind(mixer) not in MIXERS:
             yield Message("mixer {!r}", mixer_kind(mixer))

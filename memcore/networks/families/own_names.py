@@ -1,8 +1,10 @@
-"""Composites of a checkpoint's own code that transformers has by now: the same networks, other names of keys.
+"""Networks of a checkpoint's own code that are known under other names of keys.
 
 Sources: `configuration_ovis.py`, `modeling_ovis.py` (`BaseVisualTokenizer.__init__`) and `modeling_aimv2.py` in
 AIDC-AI/Ovis2-8B; `configuration_vlm.py` in naver-hyperclovax/HyperCLOVAX-SEED-Think-32B; transformers 5.23,
-models/ovis2 and models/hyperclovax_vision_v2; vllm 0.33, models/ovis.py and models/hyperclovax_vision_v2.py.
+models/blt, models/ovis2, models/hyperclovax_vision_v2 and models/got_ocr2; `modeling_GOT.py` in stepfun-ai/GOT-OCR2_0;
+`modeling_emu3.py` in BAAI/Emu3-Chat and BAAI/Emu3.5; `modeling_llada.py` in
+GSAI-ML/LLaDA-8B-Instruct; vllm 0.33, models/ovis.py and models/hyperclovax_vision_v2.py.
 """
 
 from __future__ import annotations
@@ -76,3 +78,46 @@ def _part(config: Config, key: str, path: str = "") -> Config:
     if not isinstance(found, Mapping):
         raise ConfigError.at(f"model.{path}{key}", "missing; add the part of the configuration that has this name")
     return found
+
+
+def emu3(config: Config) -> Config:
+    """Emu3's own code is Llama, that of Emu3.5 is Qwen3: images are words of the vocabulary."""
+    kind, cls = ("qwen3", "Qwen3ForCausalLM") if "head_dim" in config else ("llama", "LlamaForCausalLM")
+    return {**config, "model_type": kind, "architectures": [cls]}
+
+
+_SEES = (
+    "freeze_vision_tower",
+    "im_end_token",
+    "im_patch_token",
+    "im_start_token",
+    "image_token_len",
+    "use_im_start_end",
+)
+
+
+def got(config: Config) -> Config:
+    """GOT-OCR 2 as its own code saves it: the tower has fixed sizes, which are those of transformers' class."""
+    text = {key: value for key, value in config.items() if key not in (*_SEES, "architectures", "auto_map")}
+    return {
+        "model_type": "got_ocr2",
+        "text_config": {**text, "model_type": "qwen2"},
+        "tie_word_embeddings": config.get("tie_word_embeddings", False),
+    }
+
+
+def llada(config: Config) -> Config:
+    """LLaDA's embedding may have more rows than words, and as many key heads as query heads if none are given."""
+    found = {"embedding_size": config.get("vocab_size"), "n_kv_heads": config.get("n_heads")}
+    return {**config, **{key: config.get(key) or value for key, value in found.items()}}
+
+
+def blt(config: Config) -> Config:
+    """The encoder's patches are projected where they are not as wide as the middle (`BltConfig.__post_init__`)."""
+    inner, outer = config.get("global_config"), config.get("encoder_config")
+    if not isinstance(inner, Mapping) or not isinstance(outer, Mapping):
+        return config
+    narrow, times, wide = outer.get("hidden_size", 1024), config.get("cross_attn_k", 2), inner.get("hidden_size", 2048)
+    if type(narrow) is not int or type(times) is not int or narrow * times == wide:
+        return config
+    return {**config, "global_config": {**inner, "encoder_cross_output_size": narrow * times}}

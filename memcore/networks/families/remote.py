@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.errors import ConfigError
-from memcore.messages import joined
+from memcore.messages import Message, joined
 from memcore.networks.families.counted import (
     blocks,
     clips,
@@ -25,8 +25,9 @@ from memcore.networks.families.counted import (
     within,
 )
 from memcore.networks.families.ernie import ernie_vl
-from memcore.networks.families.own_names import hyperclova, ovis
+from memcore.networks.families.own_names import blt, emu3, got, hyperclova, llada, ovis
 from memcore.networks.families.remote_rows import NOTHING
+from memcore.networks.families.switch import contradicted, stepped
 from memcore.networks.weights import Weight
 from memcore.units import shown
 
@@ -338,7 +339,7 @@ def own_family(config: Config) -> str | None:
     return "jina-bert" if kind == "bert" and _biased(config) else None
 
 
-_OWN = frozenset(("cogvlm", "cogvlm_video", "gpt_neox_reward_model", "moss"))
+_OWN = frozenset(("Emu3", "cogvlm", "cogvlm_video", "gpt_neox_reward_model", "moss"))
 
 
 _MIXFORMER = {
@@ -560,7 +561,11 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "minimax_m3_vl": _minimax_m3_vl,
     "ernie4_5_moe_vl": lambda config: _flat("ernie4_5_vl_moe")(ernie_vl(config)),
     "hunyuan_vl": _flat("hunyuan_vl"),
+    "blt": blt,
     "ovis": ovis,
+    "Emu3": emu3,
+    "GOT": got,
+    "llada": llada,
     "vlm": hyperclova,
     "paddleocr_vl": _flat("paddleocr_vl"),
     "kimi_k25": _kimi,
@@ -570,6 +575,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "minicpm": lambda config: {"tie_word_embeddings": True, **config},
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _deepseek_ocr),
     "florence2": _florence,
+    "switch_transformers": stepped,
     **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "udop", "pop2piano"), _gated),
     "nomic_bert": lambda config: _keys(config, _NOMIC) if "n_embd" in config else config,
     "phi3_v": _phi3,
@@ -586,8 +592,14 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
 }
 
 
+def contradictions(config: Config) -> tuple[Message, ...]:
+    """What a file says twice, differently."""
+    return tuple(contradicted(config)) if config.get("model_type") == "switch_transformers" else ()
+
+
 _PUBLISHED: Mapping[str, Callable[[Config], Mapping[str, int]]] = {
-    "paddleocr_vl": lambda config: paddle(config) if "text_config" not in config else {}
+    "GOT": lambda config: {"head": _size(config.get("vocab_size")) * _size(config.get("hidden_size"))},
+    "paddleocr_vl": lambda config: paddle(config) if "text_config" not in config else {},
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from memcore.networks import patterns
 from memcore.networks.families.classics import CLASSICS
-from memcore.networks.families.decoders import DECODERS, UNBIASED
+from memcore.networks.families.decoders import DECODERS, QUERY_BIASED, UNBIASED
 from memcore.networks.families.family import Family
 from memcore.networks.families.kimi_k3 import KIMI_K3
 from memcore.networks.families.sparse import NORMALIZED, UNGROUPED
@@ -150,6 +150,34 @@ _ROWS: Mapping[str, Family] = {
     ),
     "kimi_k3_text": KIMI_K3,
     "xverse": DECODERS["llama"],
+    "solar": DECODERS["llama"],
+    "orion": replace(
+        DECODERS["llama"], mixers={"attention": UNBIASED}, ffns={"dense": Dense()}, norm="layer", norm_bias=True
+    ),
+    "Dream": replace(
+        DECODERS["qwen2"], mixers={"attention": replace(QUERY_BIASED, bidirectional=True)}, like="qwen2"
+    ),
+    "sdar": replace(DECODERS["qwen3"], like="qwen3"),
+    "llada": Family(
+        mixers={"attention": replace(
+            UNBIASED, module="", output="attn_out", bias="include_qkv_bias", output_bias="include_bias",
+            bidirectional=True,
+        )},
+        ffns={"dense": Dense(module="", gate="ff_proj", up="up_proj", down="ff_out", bias="include_bias",
+                              fixed_activation="silu")},
+        norms=("attn_norm", "ff_norm"),
+        keys={
+            "hidden_size": "d_model", "intermediate_size": "mlp_hidden_size", "max_position_embeddings":
+            "max_sequence_length", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers",
+            "num_key_value_heads": "n_kv_heads", "tie_word_embeddings": "weight_tying", "vocab_size": "embedding_size",
+        },
+        path="model.transformer.blocks",
+        embedding="model.transformer.wte",
+        final_norm="model.transformer.ln_f",
+        head="model.transformer.ff_out",
+        only={"activation_type": "silu", "alibi": False, "attention_layer_norm": False, "block_type": "llama",
+              "input_emb_norm": False, "layer_norm_type": "rms", "rope": True},
+    ),
     "mixformer-sequential": replace(CLASSICS["phi"], like="phi"),
     "exaone": Family(
         mixers={"attention": replace(UNBIASED, module="attn.attention", output="out_proj")},

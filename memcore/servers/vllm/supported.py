@@ -15,7 +15,8 @@ from memcore.errors import UnsupportedError
 
 ABSENT = frozenset((
     *("big_bird", "blip", "canine", "clap", "codegen", "cogvlm", "cogvlm_video", "convbert", "convnext"),
-    *("convnextv2", "cpmant", "csm", "data2vec-audio", "deberta", "deberta-v2", "donut-swin", "efficientnet"),
+    *("convnextv2", "cpmant", "csm", "data2vec-audio", "deberta", "deberta-v2", "donut-swin", "Dream", "efficientnet"),
+    *("Emu3", "encodec", "llada", "sdar", "xlstm"),
     *("flaubert", "funnel", "glm_image", "gpt_neo", "gpt_neox_japanese", "gpt_neox_reward_model", "hubert", "ibert"),
     *("jina-bert", "lasr_ctc", "layoutlmv3", "lilt", "longformer", "luke", "lxmert", "megatron-bert"),
     *("mixformer-sequential", "mobilenet_v2", "moss", "mpnet", "mra", "nystromformer", "openai-gpt", "parakeet_ctc"),
@@ -26,8 +27,8 @@ ABSENT = frozenset((
 ))  # fmt: skip
 """Types that no class of the registry runs, and whose classes have no attention to choose: transformers' own, or code
 that comes with checkpoints (`modeling_mixformer_sequential.py`, `modeling_cogvlm.py`, `modeling_bert.py` of Jina); and
-CSM, which generates frames of several codes, and GLM-Image's encoder, which is in vLLM-Omni's registry alone; and what
-reads sounds alone and is trained by CTC."""
+CSM, which generates frames of several codes, and GLM-Image's encoder, which is in vLLM-Omni's registry alone; what
+reads sounds alone and is trained by CTC; and what fills in masked words instead of generating the next one."""
 TWO_STACKS = frozenset((
     *("bigbird_pegasus", "blenderbot", "blenderbot-small", "canary", "dia", "encoder-decoder", "fsmt", "led", "longt5"),
     *("m2m_100", "marian", "moonshine", "mt5", "musicgen", "musicgen_melody", "mvp", "nllb-moe", "pegasus"),

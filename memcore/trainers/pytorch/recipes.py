@@ -69,6 +69,7 @@ from memcore.trainers.pytorch.torchtitan_commits import KEEPS_WEIGHTS
 from memcore.trainers.pytorch.transformers_releases import (
     COPIES_FREQUENCIES,
     OWN_LOSS,
+    SPELLS_GATED_NORM,
     STARTS_NEW,
     before,
     causal_loss,
@@ -562,7 +563,8 @@ def _recurrence(read: Defaults, model: Model, sizes: Mapping[str, int], stored: 
         if read.given(Training.kernels) is not None:
             read.refuse(Training.kernels, "{} has no recurrent mixers", model.name)
         return Recurrence()
-    return recurrence(read.take(Training.kernels, "fused"), model, sizes, stored)
+    kernels = read.take(Training.kernels, "fused")
+    return recurrence(kernels, model, sizes, stored, fuses_norm=before(read, SPELLS_GATED_NORM))
 
 
 _AXES = frozenset({"b", "s", "a", "k", "e", "E", "ge", "at", "bt", "bi", "A", "B", "G", "H", "hg", "bg"})
