@@ -442,3 +442,22 @@ def test_sinks_and_gates_of_gpt_oss(attention, engine, rules, weighed):
     assert any(each.rule == "mul" and each.module.endswith("token_dispatcher") for each in blocks) is weighed
     copies = {each.shape for each in blocks if each.rule == "to" and each.module.endswith("router")}
     assert (("b", "s", "h") in copies) is weighed
+
+
+@pytest.mark.parametrize(
+    "name", ["Qwen/Qwen3.5-35B-A3B", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "MiniMaxAI/MiniMax-M2"]
+)
+def test_experts_next_to_mixers_that_torchtitan_lacks(name):
+    """NeMo Automodel shares the experts of such models, too: eight ranks have an eighth of all parameters each."""
+    job = {
+        "model": name,
+        "training": {"precision": "bf16", "sequence_length": 256, "activation_checkpointing": "full"},
+        "parallelism": {"expert_parallel_size": 8},
+        "engine": {"type": "fsdp", "framework": "nemo-automodel"},
+        "hardware": {"num_gpus": 8, "accelerator": "h200-sxm-141gb"},
+    }
+    found = estimate(Config.from_dict(job))
+    assert found.rank.persistent.parameters == pytest.approx(find_model(name).parameters * 2 / 8, rel=0.01)
+    assert found.rank.job.recipe.implementation == "transformers"
+    with pytest.raises(MemcoreError, match="torchtitan's models need"):
+        estimate(Config.from_dict({**job, "engine": {"type": "fsdp"}}))

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from memcore.networks.adapter_shapes import SHAPES, Numbers, bases, frozen_tensors, tensors
-from memcore.networks.network import Layer, Model, Network
+from memcore.networks.network import Layer, Model, Network, with_layers
 from memcore.networks.parts import Attention, Experts
 from memcore.networks.weights import Linear, Weight
 from memcore.records import dataclass
@@ -156,8 +156,8 @@ def prefixed(model: Model, tokens: int, dtype: str) -> Model:
             layer, mixer=replace(mixer, adapter_weights=(Weight(prefix_name(mixer), axes, "adapter", dtype=dtype),))
         )
 
-    runs = tuple(tuple(with_prefix(layer) for layer in run) for run in model.network.runs)
-    return replace(model, network=replace(model.network, runs=runs, adapted=True), sizes={**model.sizes, "va": tokens})
+    network = replace(with_layers(model.network, with_prefix), adapted=True)
+    return replace(model, network=network, sizes={**model.sizes, "va": tokens})
 
 
 def prefix_name(part: Attention) -> str:
@@ -173,8 +173,7 @@ def has_prefix(part: object) -> bool:
 def adapted(model: Model, adapter: Adapter) -> Model:
     """Freeze a model and add its adapters."""
     network = model.network
-    runs = tuple(tuple(_adapted(layer, adapter, model.sizes) for layer in run) for run in network.runs)
-    changed = replace(network, runs=runs, adapted=True)
+    changed = replace(with_layers(network, lambda layer: _adapted(layer, adapter, model.sizes)), adapted=True)
     if around(network)[1] in adapter.targets:
         changed = replace(
             changed,

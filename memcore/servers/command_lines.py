@@ -458,6 +458,7 @@ _ALL_TO_ALL, _EXPERTS = "--moe-a2a-backend", "*experts"
 """Both share whole experts out over all ranks (server_args.py, `_handle_a2a_moe`)."""
 _SGLANG_CACHES: Mapping[str, str] = {"fp8": "fp8_e4m3", "bfloat16": "bf16"}
 """Two words for one type (server_args.py, `--kv-cache-dtype`)."""
+_SUMS = "--disable-custom-all-reduce"
 _DRAFTS = ("--speculative-draft-model-path", "--speculative-draft-model")
 
 
@@ -526,6 +527,7 @@ VLLM = Tool(
             also=("-ep",),
             off="--no-enable-expert-parallel",
         ),
+        Key(path=ServerSettings.disable_custom_all_reduce, name=_SUMS, off="--no-disable-custom-all-reduce"),
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--seed", "--download-dir", "--trust-remote-code",
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
@@ -579,6 +581,7 @@ SGLANG = Tool(
         Key(path=SglangSettings.cuda_graph_max_bs, name="--cuda-graph-max-bs-decode", also=("--cuda-graph-max-bs",)),
         *(each for each in _own(SglangSettings, "") if each.path not in _RENAMED),
         Key(path=ServerSettings.enable_expert_parallel, name=_EXPERTS),
+        Key(path=ServerSettings.disable_custom_all_reduce, name=_SUMS),
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--random-seed", "--trust-remote-code",
              "--log-level", "--chat-template", "--tool-call-parser", "--reasoning-parser"),

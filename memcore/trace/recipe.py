@@ -64,7 +64,7 @@ class Loss:
 
     @property
     def of_a_chunk(self) -> Loss:
-        """The loss of one part of the tokens: logits are upcast."""
+        """Return the loss of one part of the tokens: logits are upcast."""
         return Loss(kind="cross-entropy-fp32", compiled=self.compiled, shifts_labels=False)
 
 
@@ -343,12 +343,12 @@ class Recipe:
         return next((each for each in self.plans if isinstance(each, of)), None)
 
     def planned(self, plan: Hashable) -> Recipe:
-        """The recipe with a trainer's plan in place of one of the same type."""
+        """Return the recipe with a trainer's plan in place of one of the same type."""
         return replace(self, plans=(*(each for each in self.plans if not isinstance(each, type(plan))), plan))
 
     @property
     def last_unit(self) -> str:
-        """The name of the last layer."""
+        """Return the name of the last layer."""
         return f"{self.first_run + len(self.repeats) - 1}.{self.repeats[-1] - 1}.{len(self.network.runs[-1]) - 1}"
 
     def labels(self, tower: int | None = None) -> Mapping[Layer, str]:

@@ -14,7 +14,7 @@ from memcore.layers.torchtitan.dispatch import DISPATCHERS
 from memcore.layers.torchtitan.dispatch import Experts as Routed
 from memcore.layers.torchtitan.gpt_oss import interleaved_experts
 from memcore.layers.torchtitan.parts import feed_forward
-from memcore.layers.transformers.context import Weights, leaf
+from memcore.layers.transformers.context import Weights, leaf, project
 from memcore.networks.parts import Experts
 from memcore.networks.separate_experts import FUSED_GATE, INTERLEAVED
 from memcore.symbols import Quotient
@@ -33,8 +33,16 @@ SCORES: Mapping[str, str] = {
     "deepseek_v2": "softmax",
     "qwen": "softmax",
     INTERLEAVED: "softmax",
+    "nemotron_h": "sigmoid",
+    "minimax_m2": "sigmoid",
 }
-"""How the router scores experts, by `Experts.variant`: those that torchtitan has."""
+"""How the router scores experts, by `Experts.variant`: those that ranks can share."""
+
+
+def can_share(part: Experts) -> bool:
+    """Return whether ranks can have a part each of a layer's experts."""
+    tensors = (4,) if part.variant == INTERLEAVED else (2, 3)
+    return part.variant in SCORES and not part.routing and len(part.experts) in tensors
 
 
 def mixture(
@@ -54,10 +62,15 @@ def mixture(
         counts = new(tape, part.router.outer, "int64", "sum")
         run = partial(_experts, weights=weights, part=part, compiled=compiled, delayed=Delayed() if delays else None)
         routed = Routed(run, compiled, weighs=FUSED_GATE in part.options)
-        out = DISPATCHERS[dispatcher](x, top_scores, expert_ids, routed)
-        del routing_map
+        sent = project(x, weights, part.latent[0]) if part.latent else x
+        out = DISPATCHERS[dispatcher](sent, top_scores, expert_ids, routed)
+        del routing_map, sent
+        if part.latent:
+            out = project(out, weights, part.latent[1])
         if part.shared is not None:
             shared = feed_forward(prepared(x), weights, part.shared, leaf(part.shared.module), compiled=compiled)
+            if part.shared_gate is not None:
+                shared = mul(sigmoid(project(x, weights, part.shared_gate)), shared)
             out = add(out, shared)
         del counts, expert_ids
         return out
@@ -138,7 +151,7 @@ def _experts(
     factor = None if scores is None else unsqueeze(scores, len(scores.shape))
     if part.variant == INTERLEAVED:
         return interleaved_experts(x, factor, weights, part, compiled=compiled)
-    tape, (gate, down, up) = x.tape, part.experts
+    tape, (gate, down, *ups) = x.tape, part.experts
     with tape.module("experts"):
         if delayed is not None:
             x = identity(x)
@@ -147,10 +160,11 @@ def _experts(
         offsets = new(tape, gate.axes[0], "int32", "cumsum")
         h = grouped_mm(x, weights[gate.name], offsets, gate.axes[1], delayed)
         if factor is not None:
-            h = pointwise(h, grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed), factor)
+            h = pointwise(h, *(grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed) for up in ups), factor)
         elif compiled:
-            h = gated(h, grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed))
+            h = gated(h, *(grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed) for up in ups))
         else:
             h = ACTIVATIONS[part.activation](h)
-            h = mul(h, grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed))
+            for up in ups:
+                h = mul(h, grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed))
         return grouped_mm(h, weights[down.name], offsets, down.axes[1], delayed)
