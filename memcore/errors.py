@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from memcore.messages import Message, filled
@@ -65,6 +66,21 @@ class ConfigError(MemcoreError):
     def at(cls, path: str, said: str, *values: object) -> ConfigError:
         """Build the error of one problem from a sentence, or from a template and its values."""
         return cls([Problem(path, filled(said, values))])
+
+    def within(self, name: str) -> ConfigError:
+        """Return the error of a file by its name, where readers, which know no names, say where they stopped."""
+        return ConfigError([replace(each, path=_placed(name, each.path)) for each in self.problems])
+
+
+_WHOLE, _LINE = "the file", re.compile(r"line \d+")
+"""How readers say where they stopped."""
+
+
+def _placed(name: str, path: str) -> str:
+    """Return the place of a problem with its file: `train.yaml: line 3`; keys of a config stay as they are."""
+    if path == _WHOLE:
+        return name
+    return Message("{}: {}", name, path) if _LINE.fullmatch(path) else path
 
 
 class UnsupportedError(MemcoreError):

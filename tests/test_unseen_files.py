@@ -1860,3 +1860,112 @@ def test_products_in_fp8(flag):
 def test_what_is_refused_with_the_closest(text, words):
     with pytest.raises(MemcoreError, match=re.escape(words)):
         imported(text, 8)
+
+
+LAUNCHER = """\
+distributed_type: FSDP
+mixed_precision: 'no'
+fsdp_config: {fsdp_version: 2, fsdp_offload_params: false, fsdp_activation_checkpointing: false}
+num_processes: 4
+"""
+LAUNCHED = (
+    "accelerate launch --config_file a.yaml {} run_sft.py --model_name_or_path Qwen/Qwen3-0.6B --max_length 512\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [
+        ("", ("fsdp", 2, None, None, None)),
+        ("--fsdp_offload_params true", ("fsdp", 2, True, None, None)),
+        ("--use-fsdp --fsdp-offload-params true", ("fsdp", 2, True, None, None)),
+        ("--use_deepspeed --zero_stage 3 --offload_param_device cpu", ("deepspeed", None, None, 3, "cpu")),
+        ("--multi_gpu", ("ddp", None, None, None, None)),
+    ],
+)
+def test_flags_of_accelerate_go_before_its_file(flags, wanted):
+    """accelerate, commands/launch.py (`_validate_launch_command`), whatever order the files come in."""
+    sources = [Source("a.yaml", LAUNCHER), Source("run.sh", LAUNCHED.format(flags))]
+    for each in (sources, sources[::-1]):
+        said = flat(read_sources(each)[0])
+        names = ("type", "version", "cpu_offload", "zero_stage", "offload_param")
+        assert tuple(said.get(f"engine.{name}") for name in names) == wanted
+        assert said["hardware.num_gpus"] == 4
+
+
+def test_a_launchers_precision_goes_before_its_files():
+    sources = [Source("a.yaml", LAUNCHER), Source("run.sh", LAUNCHED.format("--mixed_precision fp16"))]
+    assert flat(read_sources(sources)[0])["training.precision"] == "fp16-mixed"
+
+
+QAT = """\
+FROM ./models--unsloth--Qwen3.6-35B-A3B-GGUF/Qwen3.6-35B-A3B-UD-Q4_K_XL.gguf
+FROM ./models--unsloth--Qwen3.6-35B-A3B-GGUF/mmproj-BF16.gguf
+PARAMETER num_ctx 8192
+"""
+"""williamrobotma/ollama-modelfiles, modelfiles/qwen3.6/35b-a3b-coding-ud-q4-k-xl/Modelfile."""
+AUTOTP = '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2}, "tensor_parallel": {"autotp_size": 4}}'
+"""xiyang-aads-lilly/alignment-handbook, recipes/accelerate_configs/deepspeed_zs2_with_tp.json."""
+PAIRS = """\
+model_name_or_path: mistralai/Mistral-7B-Instruct-v0.2
+beta: 0.4
+hub_model_id: suri-orpo-lora-2
+max_length: 15024
+max_completion_length: 15000
+max_prompt_length: 5000
+per_device_train_batch_size: 1
+"""
+"""chtmp223/alignment-handbook, recipes/zephyr-7b-beta/orpo/orpo_lora.yaml."""
+RAY = """\
+from ray.serve.llm import LLMConfig, build_openai_app
+FP8 = True
+GRAPHS = False
+if not FP8:
+    SOURCE, KEEPS = "Qwen/Qwen3-8B-FP8", None
+else:
+    SOURCE = "Qwen/Qwen3-8B"
+    KEEPS = "fp8"
+engine_kwargs = dict(tensor_parallel_size=4, **{"max_model_len": 8192})
+if KEEPS:
+    engine_kwargs["kv_cache_dtype"] = KEEPS
+if GRAPHS:
+    engine_kwargs["max_num_seqs"] = 8
+told = dict(model_loading_config=dict(model_id="m", model_source=SOURCE), engine_kwargs=engine_kwargs)
+app = build_openai_app({"llm_configs": [LLMConfig(**told)]})
+"""
+"""anyscale/llm-serving-for-coding-agents, part3-optimize/serve_qwen3_6_27b_optimized.py, shortened."""
+IMAGE = """\
+# syntax=docker/dockerfile:1
+FROM ghcr.io/ggml-org/llama.cpp:server-cuda
+LABEL a="b"
+ENV LLAMA_ARG_CTX_SIZE=4096 OTHER=1
+CMD ["--model", "/models/Qwen3.6-35B-A3B-UD-Q4_K_XL.gguf", \\
+     "-ngl", "99", "--ctx-size", "56320"]
+"""
+"""hanxiao/Qwen3.6-35B-A3B-MTP-L4, Dockerfile."""
+FACTORY = "stage: sft\nmodel_name_or_path: Qwen/Qwen3-0.6B\nfinetuning_type: lora\ncutoff_len: 512\nwandb_entity: me\n"
+"""AaronCaoZJ/LlamaFactory, examples/train_lora/gemma4/gemma4_12b_mix_22_27_v3.yaml."""
+TENTH = {
+    QAT: {"model": "Qwen/Qwen3.6-35B-A3B", "inference.quantization": "q4_k_m", "inference.max_model_len": 8192},
+    AUTOTP: {"parallelism.tensor_parallel_size": 4, "engine.zero_stage": 2},
+    AUTOTP.replace("4}", "0}"): {"parallelism.tensor_parallel_size": None},
+    PAIRS: {"training.method.name": "orpo", "training.sequence_length": 15024},
+    RAY: {"model": "Qwen/Qwen3-8B", "parallelism.tensor_parallel_size": 4, "inference.max_model_len": 8192,
+          "inference.kv_cache_dtype": "fp8", "inference.max_num_seqs": None},
+    IMAGE: {"model": "Qwen/Qwen3.6-35B-A3B", "engine.type": "llama.cpp", "inference.max_model_len": 56320},
+    FACTORY: {"training.sequence_length": 512},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TENTH, ids=range(len(TENTH)))
+def test_tenth(text):
+    found = imported(text, None)
+    said = {**flat({**found.config, "model": ""}), "model": found.config.get("model")}
+    assert {path: said.get(path) for path in TENTH[text]} == TENTH[text]
+    assert found.accounts.unknown == ()
+
+
+def test_the_file_that_cannot_be_read_is_named():
+    sources = [Source("a.yaml", LAUNCHER), Source("b.yaml", "nothing: known\n")]
+    with pytest.raises(ConfigError, match=re.escape("b.yaml: does not match any supported tool")):
+        read_sources(sources)

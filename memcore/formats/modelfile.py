@@ -57,7 +57,7 @@ def of_modelfile(text: str) -> dict[str, Any] | None:
     for name, value in lines:
         key, _, rest = value.partition(" ")
         if name == "from":
-            found["*"] = value
+            found[PROJECTOR if _PROJECTS.search(value) else "*"] = value
         elif name == "parameter":
             found[key] = number(rest.strip())
         elif name in _WEIGHTS:
@@ -65,6 +65,8 @@ def of_modelfile(text: str) -> dict[str, Any] | None:
     return found
 
 
+PROJECTOR, _PROJECTS = "mmproj", re.compile(r"(?:^|[/_.-])mmproj[^/]*\.gguf$", re.IGNORECASE)
+"""The file of a model's towers, which a second `FROM` names (ollama, server/create.go: its architecture is clip)."""
 _WEIGHTS = ("adapter", "draft")
 """Instructions that load more than the model."""
 

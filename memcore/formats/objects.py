@@ -186,14 +186,62 @@ def alive(node: ast.AST, deep: int) -> Iterator[ast.AST]:
     if deep > NESTING * 4:
         raise ValueError
     yield node
+    dead = _dead(node)
     for child in ast.iter_child_nodes(node):
-        if isinstance(node, ast.If) and child in node.body and _never(node.test):
-            continue
-        yield from alive(child, deep + 1)
+        if child not in dead:
+            yield from alive(child, deep + 1)
 
 
-def _never(test: ast.expr) -> bool:
-    return isinstance(test, ast.Constant) and not test.value
+def _dead(node: ast.AST) -> list[ast.stmt]:
+    """The branch of a decided condition that never runs."""
+    if not (isinstance(node, ast.If) and isinstance(node.test, ast.Constant)):
+        return []
+    return node.orelse if node.test.value else node.body
+
+
+_ROUNDS = 4
+"""How often branches that do not run may settle further conditions."""
+
+
+def settle(tree: ast.Module) -> None:
+    r"""Answer conditions that ask for one switch alone, which a script sets to one value.
+
+    >>> tree = ast.parse("A = False\nif A:\n  n = 1\nelse:\n  n = 2")
+    >>> settle(tree)
+    >>> [ast.unparse(each) for each in alive(tree, 0) if isinstance(each, ast.Assign)]
+    ['A = False', 'n = 2']
+    """
+    for _ in range(_ROUNDS):
+        values = _values(tree)
+        asked = [(each, *_asked(each.test)) for each in alive(tree, 0) if isinstance(each, ast.If)]
+        answers = [(node, values[name] is not asks) for node, name, asks in asked if name in values]
+        for node, answer in answers:
+            node.test = ast.Constant(answer)
+        if not answers:
+            return
+
+
+def _asked(test: ast.expr) -> tuple[str, bool]:
+    """The name that a condition asks for alone, and whether it must be off; no name for another condition."""
+    negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    inner = test.operand if isinstance(test, ast.UnaryOp) and negated else test
+    return (inner.id if isinstance(inner, ast.Name) else ""), negated
+
+
+def _values(tree: ast.Module) -> dict[str, bool]:
+    """Whether names are true that a script sets to constants, all of them alike, and nothing else ever gives."""
+    found: dict[str, set[object]] = {}
+    given: dict[int, object] = {}
+    for node in alive(tree, 0):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            given |= {id(target): node.value.value for target in node.targets}
+    for node in alive(tree, 0):
+        if isinstance(node, ast.arg):
+            found.setdefault(node.arg, set()).add(node)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.setdefault(node.id, set()).add(given.get(id(node), node))
+    single = {name: next(iter(values)) for name, values in found.items() if len(values) == 1}
+    return {name: bool(value) for name, value in single.items() if not isinstance(value, ast.AST)}
 
 
 def last(node: ast.expr) -> str:

@@ -15,7 +15,7 @@ from dataclasses import field
 from typing import Any
 
 from memcore.errors import ConfigError
-from memcore.formats.objects import Objects, alive, constant, last, options
+from memcore.formats.objects import Objects, alive, constant, last, options, settle
 from memcore.formats.shell import variable_given
 from memcore.limits import NESTING
 from memcore.records import dataclass
@@ -165,6 +165,7 @@ def calls(code: str) -> list[Call]:
         raise ConfigError.at("the file", "is longer than {} characters", f"{_LONGEST:,}")
     try:
         tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
+        settle(tree)
         known = _Known(tree)
         never = known.never()
         found = [known.call(node) for node in alive(tree, 0) if isinstance(node, ast.Call) and id(node) not in never]
@@ -189,6 +190,7 @@ def environment(code: str) -> dict[str, str]:
         return found
     try:
         tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
+        settle(tree)
         known = _Known(tree)
         for node in alive(tree, 0):
             for name, value, more in _set_in(node):
@@ -256,6 +258,8 @@ class _Known:
     """All values that names are given, in the order of the script."""
     changes: list[tuple[str, str, ast.expr]] = field(default_factory=list)
     """Mappings, the keys that they are given after they are made, and the values."""
+    changing: set[str] = field(default_factory=set)
+    """Mappings whose changes are looked at."""
     handed: set[str] = field(default_factory=set)
     """Parameters of functions that every call gives the same value."""
 
@@ -350,7 +354,10 @@ class _Known:
 
     def _changed(self, name: str, line: int) -> dict[str, Any]:
         """What a mapping is given after it is made, before a line; `$` and the key where only the run decides."""
+        if name in self.changing:
+            return {}
         changes = [each for each in self.changes if each[0] == name and each[2].lineno < line]
+        self.changing.add(name)
         below: dict[int, bool] = {}
         for node in alive(self.tree, 0) if changes else ():
             if isinstance(node, ast.If):
@@ -362,7 +369,9 @@ class _Known:
                     )
                     below |= {each: left is None and below.get(each, True) for each in found}
         known = {key: value for _, key, value in changes if below.get(id(value), True)}
-        return {key: f"${key}" if id(value) in below else self.value(value, 0) for key, value in known.items()}
+        said = {key: f"${key}" if id(value) in below else self.value(value, 0) for key, value in known.items()}
+        self.changing.discard(name)
+        return said
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
@@ -415,8 +424,7 @@ class _Known:
             if each.arg is not None:
                 arguments[each.arg] = value
             elif isinstance(value, dict):
-                name = each.value.id if isinstance(each.value, ast.Name) else ""
-                arguments |= {**value, **self._changed(name, node.lineno)}
+                arguments |= value
             else:
                 hidden.append(str(value).lstrip("$"))
         first = self.value(node.args[0], 0) if node.args and not isinstance(node.args[0], ast.Starred) else None
@@ -438,11 +446,10 @@ class _Known:
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             return [self.value(each, deep) for each in node.elts]
         if isinstance(node, ast.Dict):
-            pairs = zip(node.keys, node.values, strict=True)
-            known = ((self.value(key, deep), value) for key, value in pairs if key is not None)
-            return {key: self.value(value, deep) for key, value in known if isinstance(key, str)}
+            return self._mapping(node, deep)
         if isinstance(node, ast.Name):
-            return self._named(node.id, deep)
+            found = self._named(node.id, deep)
+            return {**found, **self._changed(node.id, node.lineno)} if isinstance(found, dict) else found
         if isinstance(node, ast.Attribute):
             return self._attribute(node, deep)
         if isinstance(node, ast.Call):
@@ -451,6 +458,18 @@ class _Known:
             left, right = self.value(node.left, deep), self.value(node.comparators[0], deep)
             return NotImplemented if _open(left) or _open(right) else left == right
         return self._computed(node, deep)
+
+    def _mapping(self, node: ast.Dict, deep: int) -> dict[str, Any]:
+        """A mapping with those that are unpacked in it."""
+        found: dict[str, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            said = self.value(value, deep)
+            name = None if key is None else self.value(key, deep)
+            if isinstance(name, str):
+                found[name] = said
+            elif key is None and isinstance(said, dict):
+                found |= said
+        return found
 
     def _named(self, name: str, deep: int) -> Any:
         """Return what a name stands for, looked up once; a name that stands for itself is nobody's."""
@@ -505,7 +524,8 @@ class _Known:
         if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
             return _path(values)
         if name == "dict" and not values:
-            return {each.arg: self.value(each.value, deep) for each in node.keywords if each.arg}
+            keys: list[ast.expr | None] = [ast.Constant(each.arg) if each.arg else None for each in node.keywords]
+            return self._mapping(ast.Dict(keys, [each.value for each in node.keywords]), deep)
         return NotImplemented
 
     def _chosen(self, node: ast.BoolOp | ast.IfExp, deep: int) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, Problem
+from memcore.formats.as_shell import of_batch, of_dockerfile, of_unit
 from memcore.formats.containers import RELEASE, commands, contained, within
 from memcore.formats.deployed import deployed
 from memcore.formats.modelfile import of_modelfile
@@ -56,7 +57,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
     Raises ConfigError where no syntax fits.
     """
     try:
-        text = _of_batch(unmarked(text))
+        text = of_batch(unmarked(text))
     except ValueError as error:
         raise ConfigError.at("the file", str(error)) from None
     if text.lstrip().startswith("{"):
@@ -70,7 +71,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
             message = "is a recipe of NeMo in Python, which is not run; pass `nemo llm pretrain --factory {}`"
             raise ConfigError.at("the file", message, factory[1])
         raise ConfigError.at("the file", "is a Python script, which is not run; pass the config that it generates")
-    text = _of_unit(text)
+    text = of_dockerfile(of_unit(text))
     scripts = [text] if _SHELL.match(text) or of_shell(text) else _fenced(text)
     return of_command(_first_read(scripts)) if scripts else _of_keys(text, notes)
 
@@ -85,44 +86,6 @@ def _modelfile_of(text: str) -> Mapping[str, Any] | None:
     begins = _MODELFILE_HERE.search(text)
     ends = re.compile(rf"^[ \t]*{begins[1]}[ \t]*$", re.MULTILINE).search(text, begins.end()) if begins else None
     return of_modelfile(text[begins.end() : ends.start()] if begins and ends else text)
-
-
-_SET = re.compile(r"^[ \t]*@?set[ \t]+\"?(\w{1,80})=([^\"\r\n]*)\"?[ \t]*$", re.MULTILINE | re.IGNORECASE)
-_REMARK = re.compile(r"^[ \t]*@?(?:rem\b|::|echo\b|title\b|pause\b|cd\b)[^\n]*$", re.MULTILINE | re.IGNORECASE)
-_HELD = re.compile(r"%(\w{1,80})%")
-
-
-def _of_batch(text: str) -> str:
-    r"""A batch file of Windows as a shell writes it; other texts as they are.
-
-    >>> print(_of_batch("set M=C:\\x.gguf\nllama-server.exe -m %M%"))
-    M='C:/x.gguf'
-    llama-server.exe -m ${M}
-    """
-    if not (_SET.search(text) and _HELD.search(text)):
-        return text
-    plain = _REMARK.sub("", text.replace("\\", "/"))
-    return _HELD.sub(r"${\1}", _SET.sub(r"\1='\2'", plain))
-
-
-_UNIT = re.compile(r"^\[Service\][ \t]*$", re.MULTILINE)
-_EXPORTS = "export "
-_STARTED = re.compile(r"^(ExecStart|Environment)=[@:+!-]*((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
-
-
-def _of_unit(text: str) -> str:
-    r"""The command that a unit of systemd starts, as a shell's script; other texts as they are.
-
-    >>> print(_of_unit("[Service]\nEnvironment=A=1\nExecStart=/bin/llama-server -m x.gguf\n"))
-    #!/bin/sh
-    export A=1
-    /bin/llama-server -m x.gguf
-    """
-    if not _UNIT.search(text):
-        return text
-    said = [(name, value) for name, value in _STARTED.findall(text) if value]
-    lines = [_EXPORTS * (name == "Environment") + value for name, value in said]
-    return "\n".join(["#!/bin/sh", *lines])
 
 
 _LEFT_OPEN = re.compile(r"\{\{-?[ \t]{0,8}\.?([A-Za-z][\w.]{0,80})[ \t]{0,8}-?\}\}")

@@ -130,10 +130,10 @@ def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:
     elif is_set(found.get("use_deepspeed")) and not found.get("deepspeed"):
         said["deepspeed"] = str(found.get("deepspeed_config_file", "zero2"))
     elif is_set(found.get("use_fsdp")):
-        said["fsdp"] = "full_shard"
+        said |= {"fsdp": "full_shard", **_flags_of(found, "FSDP")}
     for name, ours in (("offload_optimizer_device", OPTIMIZER), ("offload_param_device", PARAMETERS)):
-        if found.get(name) == "cpu":
-            said[ours] = "cpu"
+        if found.get(name) in _OFFLOADED:
+            said[ours] = found[name]
     if word in ("bf16", "fp16") and not found.keys() & {"bf16", "fp16"}:
         said[word] = True
     return said
@@ -141,6 +141,42 @@ def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:
 
 _SHARDED_WEIGHTS = 3
 """The stage of ZeRO that shards weights."""
+_OFFLOADED = ("cpu", "nvme")
+_CHOICES: Mapping[str, str] = {"use_fsdp": "FSDP", "use_deepspeed": "DEEPSPEED", "multi_gpu": "MULTI_GPU"}
+_SECTIONS: Mapping[str, tuple[str, re.Pattern[str]]] = {
+    "FSDP": ("fsdp_config.", re.compile("fsdp_.+")),
+    "DEEPSPEED": ("deepspeed_config.", re.compile(
+        "deepspeed_(?:config_file|multinode_launcher|hostfile|moe_layer_cls_names)|zero_stage|zero3_.+|offload_.+_device"
+        "|offload_.+_nvme_path|gradient_clipping")),
+}  # fmt: skip
+"""By what is launched, the section of accelerate's file and the flags that are its keys."""
+
+
+def _flags_of(found: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Those flags of the launcher that say how what is launched shards, as keys of accelerate's file."""
+    section, known = _SECTIONS[kind]
+    flags = {name.replace("-", "_"): value for name, value in found.items() if name[:1].isalpha()}
+    return {f"{section}{name}": value for name, value in flags.items() if known.fullmatch(name)}
+
+
+def over_file(found: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of accelerate's file below the flags of the command that names it; empty where no flag is a key.
+
+    Source: accelerate 1.15, commands/launch.py (`_validate_launch_command`): a flag's kind of launch replaces the
+    file's, `--mixed_precision` its precision, and what flags say of FSDP and ZeRO what its sections say (`nondefault`).
+
+    >>> over_file({"fsdp_offload_params": True}, {"distributed_type": "FSDP", "fsdp_config.fsdp_offload_params": False})
+    {'distributed_type': 'FSDP', 'fsdp_config.fsdp_offload_params': True}
+    >>> over_file({"use_deepspeed": True, "zero_stage": 2}, {"distributed_type": "FSDP", "fsdp_config.fsdp_version": 2})
+    {'distributed_type': 'DEEPSPEED', 'deepspeed_config.zero_stage': 2}
+    """
+    chosen = next((kind for flag, kind in _CHOICES.items() if is_set(found.get(flag))), None)
+    kind = chosen or str(keys.get("distributed_type"))
+    flags = {"mixed_precision": found["mixed_precision"]} if "mixed_precision" in found else {}
+    flags |= {"distributed_type": chosen} if chosen else {}
+    flags |= _flags_of(found, kind) if kind in _SECTIONS else {}
+    others = tuple(section for each, (section, _) in _SECTIONS.items() if each != kind)
+    return {**{name: value for name, value in keys.items() if not name.startswith(others)}, **flags} if flags else {}
 
 
 DEVICES = f"{ENVIRONMENT}CUDA_VISIBLE_DEVICES"

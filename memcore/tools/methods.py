@@ -47,7 +47,7 @@ _OF_METHODS: Mapping[str, tuple[str, ...]] = {
     "simpo": ("simpo_gamma", "gamma_beta_ratio"),
     "cpo": ("cpo_alpha",),
     "dpo": ("precompute_ref_log_probs", "ref_model_init_kwargs", "rpo_alpha", "loss_weights", "reference_free",
-            "sync_ref_model", "use_weighting", "beta", "max_prompt_length"),
+            "sync_ref_model", "use_weighting", "beta", "max_prompt_length", "max_completion_length"),
 }  # fmt: skip
 """Keys that only the configs of other methods than SFT have; `beta` alone is most often DPO's."""
 _REFUSED: Mapping[tuple[str, str], tuple[str, ...]] = {
@@ -91,7 +91,8 @@ def of_trl_method(found: Mapping[str, Any]) -> Told:
     if method is not None:
         return _of_trl(found, str(method), ())
     for each, keys in _OF_METHODS.items():
-        told = next((name for name in keys if found.get(name) not in (None, False)), None)
+        own = [name for name in keys if not (each == "grpo" and name in _SHARED and _WHOLE in found)]
+        told = next((name for name in own if found.get(name) not in (None, False)), None)
         if told is not None:
             said = _named_elsewhere(found) if told in _SHARED else None
             if said is not None:
@@ -100,8 +101,10 @@ def of_trl_method(found: Mapping[str, Any]) -> Told:
     return {}, ()
 
 
-_SHARED = ("beta", "max_prompt_length")
+_SHARED = ("beta", "max_prompt_length", "max_completion_length")
 """Keys of several methods."""
+_WHOLE = "max_length"
+"""Of a prompt with what answers it, which pairs have (trl, dpo_config.py, orpo_config.py) and GRPO's samples do not."""
 _NAMES = ("hub_model_id", "output_dir", "run_name")
 _NAMED = re.compile(r"(?:^|[\W_])(kto|orpo|cpo|simpo)(?=$|[\W_])")
 

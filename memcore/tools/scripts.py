@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
@@ -60,6 +61,7 @@ _FOUR_BITS = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
 _PARTS = ("finetune_vision_layers", "finetune_language_layers", "finetune_attention_modules", "finetune_mlp_modules")
 
 _SERVERS = ("LLM", "EngineArgs", "AsyncEngineArgs")
+_OF_RAY, _RAY = "LLMConfig", "ray.serve.llm"
 
 Script = tuple[dict[str, Any], tuple[str, ...]]
 
@@ -78,7 +80,9 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
             keys, notes = _decided(keys, notes)
         return "python" if keys.get("use_unsloth") is True else "yaml", {**keys, **around}, notes
     serves = [each for each in found if each.name in _SERVERS and (each.arguments or each.first)]
-    if serves and "vllm" in code:
+    deployed = [_deployed(each) for each in found if each.name == _OF_RAY and _RAY in code]
+    if deployed or (serves and "vllm" in code):
+        serves = deployed or serves
         keys, notes = _serving(_one(serves))
         return "argv", {**keys, **around}, notes
     return None
@@ -161,13 +165,29 @@ def _one(several: Sequence[Call]) -> Call:
     return first
 
 
+def _deployed(call: Call) -> Call:
+    """Ray Serve's description of a model as vLLM's arguments, which it hands over.
+
+    Source: ray 2.57, llm/_internal/serve/core/configs/llm_config.py (`LLMConfig`: `model_source` where it is given,
+    else `model_id`; `engine_kwargs`).
+    """
+    loads, given = (call.arguments.get(name) for name in ("model_loading_config", "engine_kwargs"))
+    named = loads if isinstance(loads, Mapping) else {}
+    model = named.get("model_source") or named.get("model_id")
+    source = model if isinstance(model, str) else named.get("model_id")
+    arguments = dict(given) if isinstance(given, Mapping) else {}
+    hidden = call.hidden if given is None or isinstance(given, Mapping) else (*call.hidden, "engine_kwargs")
+    return replace(call, arguments={"model": source, **arguments}, hidden=hidden)
+
+
 def _serving(call: Call) -> Script:
     """vLLM's arguments in Python as those of its command line."""
     keys: dict[str, Any] = {"": "vllm serve"}
     given = dict(call.arguments)
     keys["*"] = given.pop("model", call.first)
     for name, value in flat(given).items():
-        flag = f"--{name.replace('_', '-')}"
+        option, dot, inside = name.partition(".")
+        flag = f"--{option.replace('_', '-')}{dot}{inside}"
         if isinstance(value, bool):
             keys[flag if value else f"--no-{flag[2:]}"] = True
         else:

@@ -23,7 +23,17 @@ from memcore.formats.functions import repeated
 from memcore.formats.normalized import ENGINE, GPUS, VERSION
 from memcore.formats.objects import STARTED, options_given
 from memcore.formats.python import code_of
-from memcore.formats.readers import flat, parsed, read_command, script_of, started, written
+from memcore.formats.readers import (
+    SeveralJobs,
+    as_file,
+    flat,
+    parsed,
+    read_command,
+    read_file,
+    script_of,
+    started,
+    written,
+)
 from memcore.formats.shell import OUTSIDE, variables_given
 from memcore.formats.tool import Tool
 from memcore.formats.writing import nested
@@ -33,7 +43,7 @@ from memcore.tools.accounts import declared_elsewhere
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, pruned, whose
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, imported, of_composed, of_keys
-from memcore.tools.launchers import ElsewhereError, launched_with, own
+from memcore.tools.launchers import ElsewhereError, launched_with, over_file, own
 from memcore.tools.methods import METHOD
 from memcore.tools.peft import of_lora_file
 from memcore.tools.pooled import pools, without_head
@@ -249,10 +259,40 @@ def _with_options(sources: Sequence[Source]) -> list[Source]:
     return found
 
 
+_OF_ACCELERATE = re.compile(r"^[ \t{]*\"?distributed_type\"?[ \t]*:", re.MULTILINE)
+
+
+def _with_launchers(sources: Sequence[Source]) -> list[Source]:
+    """The texts, of which files of accelerate's have the flags of the command that launches a script with them."""
+    found = list(sources)
+    files = {_file(each.name): at for at, each in enumerate(sources) if _OF_ACCELERATE.search(each.text)}
+    for each in sources if files else ():
+        with suppress(MemcoreError):
+            flags = as_file(_command_of(each))
+            at = files.get(_file(str(flags.get("config_file", ""))))
+            keys = {} if at is None else over_file(flags, read_file(sources[at].text.removeprefix(MARK))[1])
+            if keys and at is not None:
+                found[at] = sources[at]._replace(parts=(sources[at], each), keys=keys)
+    return found
+
+
+def _command_of(source: Source) -> Mapping[str, Any]:
+    """The flags of the command of a script, or of that of its commands which is meant.
+
+    Raises ConfigError as `read_command` does.
+    """
+    try:
+        return read_command(script_of(source.text.removeprefix(MARK)))
+    except SeveralJobs as several:
+        if source.job is None or source.job > len(several.jobs):
+            raise
+        return several.jobs[source.job - 1]
+
+
 def whole_files(sources: Sequence[Source]) -> list[Source]:
     """The texts with those that are one file together, as Hydra composes them, in one."""
     sources = [each._replace(text=each.text.replace("\r\n", "\n")) for each in sources]
-    sources = _with_written(_with_options(_with_sharding(_sourced(sources))))
+    sources = _with_launchers(_with_written(_with_options(_with_sharding(_sourced(sources)))))
     groups = composed([(each.name, each.text.removeprefix(MARK)) for each in sources])
     first = {each.members[-1]: each for each in groups}
     inner = {number for each in groups for number in each.members} - first.keys()
@@ -381,6 +421,10 @@ def _part(source: Source, gpus: int | None, given: Collection[str], names: Colle
             raise
         unread = (Message("{} may affect memory but is not supported yet: ignored", each) for each in own(error.found))
         return _launching(source, error.found, Message("only launches {}", joined(", ", error.files)), *unread)
+    except SeveralJobs:
+        raise
+    except ConfigError as error:
+        raise error.within(source.name) from None
     model = config.get("model")
     rest = {path: value for path, value in config.items() if path != "model"}
     plain = {path: value for path, value in Config.from_dict({"model": "any", **rest}).values.items() if path != MODEL}

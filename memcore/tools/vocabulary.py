@@ -58,6 +58,10 @@ def sections(tables: tuple[str, ...]) -> frozenset[str]:
     return frozenset(".".join(each[:deep]) for each in parts for deep in range(1, len(each)))
 
 
+_TRACKERS = ("wandb_", "swanlab_", "mlflow_", "comet_")
+"""How keys begin that scripts and forks add for where runs are logged."""
+
+
 def class_of(tables: tuple[str, ...], key: str) -> str | None:
     """The class of a key, or of what it is called below its section; None if the tool has no such key."""
     known = vocabulary(tables)
@@ -65,7 +69,8 @@ def class_of(tables: tuple[str, ...], key: str) -> str | None:
     above = key.partition(".")[0]
     flag = f"--{bare.replace('_', '-')}"
     names = (key, key.replace("_", "-") if key.startswith("--") else key, bare, bare.removeprefix("fsdp_"), flag)
-    return next((known[name] for name in names if name in known), None) or known.get(above)
+    found = next((known[name] for name in names if name in known), None) or known.get(above)
+    return "o" if found is None and bare.lstrip("-").startswith(_TRACKERS) else found
 
 
 _NOT = "--no-"

@@ -7,7 +7,6 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -306,21 +305,7 @@ def _of_file(error: ConfigError, sources: Sequence[Source]) -> ConfigError:
         if source.name.endswith(".log") or (not commands and any(each.tool for each in sightings(source.text))):
             said = "is a run's log, not a config; `memcore reconcile CONFIG {}` compares it with the prediction"
             return ConfigError.at(source.name, said, source.name)
-    if len(sources) != 1 or sources[0].name == "-":
-        return error
-    name = sources[0].name
-    return ConfigError([replace(each, path=_within(name, each.path)) for each in error.problems])
-
-
-def _within(name: str, path: str) -> str:
-    """Return the place of a problem with its file: `train.yaml: line 3`; keys of a config stay as they are."""
-    if path == _WHOLE:
-        return name
-    return Message("{}: {}", name, path) if _LINE.fullmatch(path) else path
-
-
-_WHOLE, _LINE = "the file", re.compile(r"line \d+")
-"""How readers, which know no names, say where they stopped."""
+    return error if len(sources) != 1 or sources[0].name == "-" else error.within(sources[0].name)
 
 
 def origins_of(options: argparse.Namespace) -> Mapping[str, list[dict[str, Any]]]:

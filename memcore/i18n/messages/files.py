@@ -323,6 +323,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "only a decoder with adapters ('lora') is supported": "仅支持带适配器（'lora'）的解码器",
     "describe the job with flags otherwise": "其余情况请用命令行选项描述任务",
     "{keys}: adapters outside the decoder are not counted": "{keys}：解码器之外的适配器未计入",
+    "{file}: towers are not counted": "{file}：视觉塔未计入",
     "losses of several kinds at once are not supported yet": "暂不支持同时使用多种损失",
     "the closest is --method dpo": "最接近的是 --method dpo",
     "applies to GRPO in {frameworks}, so leave it out here": "仅适用于 {frameworks} 的 GRPO，此处请去掉",

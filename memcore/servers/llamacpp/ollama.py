@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.settings import Config
+from memcore.formats.modelfile import PROJECTOR
 from memcore.formats.normalized import Normalized
 from memcore.formats.shell import ENVIRONMENT
 from memcore.formats.tool import Key, Tool
@@ -93,6 +94,9 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     if cache is not None:
         normalized |= {"*cache": cache, "*cache_v": cache}
     found_model, said = _model(str(normalized.get("*", "")))
+    towers = normalized.pop(PROJECTOR, None)
+    if towers is not None:
+        said.append(Message("{}: towers are not counted", str(towers).rpartition("/")[2]))
     return {**normalized, **found_model}, tuple(said)
 
 

@@ -43,9 +43,14 @@ _DEPRECATED: Mapping[str, tuple[str, object]] = {
 """DeepSpeed's older keys that are true or false, and what they are today (runtime/zero/config.py)."""
 
 
+_AUTOTP = "tensor_parallel.autotp_size"
+_NO_AUTOTP = (_AUTOTP, 0)
+"""Its default (runtime/tensor_parallel/config.py)."""
+
+
 def automatic(found: Mapping[str, Any]) -> Normalized:
     """DeepSpeed's files for the Trainer leave the precision to it, and nobody but Megatron calls its checkpoints."""
-    normalized = dict(found)
+    normalized = {name: value for name, value in found.items() if (name, value) != _NO_AUTOTP}
     notes: list[str] = []
     for name, (today, value) in _DEPRECATED.items():
         if normalized.get(name) is not None and normalized.pop(name) is True:
@@ -90,6 +95,7 @@ DEEPSPEED = Tool(
         ),
         Key(path=Training.gradient_dtype, name="data_types.grad_accum_dtype"),
         Key(path=Parallelism.ulysses_parallel_size, name="sequence_parallel_size"),
+        Key(path=Parallelism.tensor_parallel_size, name=_AUTOTP),
         Key(
             path=DeepSpeedSettings.seq_parallel_communication_data_type,
             name="seq_parallel_communication_data_type",
