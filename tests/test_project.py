@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shlex
 import subprocess
 import sys
 from functools import cache
@@ -307,7 +308,7 @@ def test_the_readme_is_true(tmp_path):
     ]
     for line in commands[0].splitlines():
         for command in line.partition("  #")[0].split(";"):
-            arguments = command.split()[1:]
+            arguments = shlex.split(command)[1:]
             done = subprocess.run([sys.executable, "-m", "memcore", *arguments], cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
                                   capture_output=True, check=False)  # fmt: skip
             assert done.returncode == 0, command
