@@ -58,7 +58,7 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
 """As keys with dots."""
 _DECODERS = (
     *("BertLMHeadModel", "RobertaForCausalLM", "XLMRobertaForCausalLM", "CamembertForCausalLM"),
-    *("ElectraForCausalLM",),
+    *("ElectraForCausalLM", "BertGenerationDecoder"),
 )
 _DEEPSEEK_VL = ("DeepseekVLForConditionalGeneration", "DeepseekVLHybridForConditionalGeneration")
 CLASSES: Mapping[str, Mapping[str, Any]] = {
@@ -153,57 +153,3 @@ makes its text model without a pooler); modeling_wav2vec2.py (`Wav2Vec2Model.__i
 modeling_radio.py (`video_patch_projection`); configuration_llava_onevision.py and its siblings (`__post_init__`: either
 the whole or its language model ties the head).
 """
-
-
-def _switch() -> dict[str, Any]:
-    """Switch Transformers' row: T5 whose sparse layers have experts, at regular distances.
-
-    Source: transformers 5.23, modeling_switch_transformers.py (`SwitchTransformersStack.__init__`) and
-    configuration_switch_transformers.py (`__post_init__`).
-    """
-    heads = "(num_heads * d_kv)"
-    tensors, lists = [["shared.weight", "", "vocab_size", "d_model"]], {}
-    for stack, layers, sparse, attentions in (
-        ("encoder", "num_layers", "num_sparse_encoder_layers", ("SelfAttention",)),
-        ("decoder", "num_decoder_layers", "num_sparse_decoder_layers", ("SelfAttention", "EncDecAttention")),
-    ):
-        step = f"({layers} // max({sparse}, 1))"
-        routed = f"(({step} == 1) or ({step} > 1 and i % max({step}, 1) == 1))"
-        lists[f"{stack}.block"] = layers
-        for place, attention in enumerate(attentions):
-            inside = f"{stack}.block.*.layer.{place}"
-            tensors += [[f"{inside}.{attention}.{each}.weight", "", heads, "d_model"] for each in "qkv"]
-            tensors += [[f"{inside}.{attention}.o.weight", "", "d_model", heads]]
-            tensors += [[f"{inside}.layer_norm.weight", "", "d_model"]]
-        bias = f"{stack}.block.*.layer.0.SelfAttention.relative_attention_bias.weight"
-        tensors += [[bias, "i == 0", "relative_attention_num_buckets", "num_heads"]]
-        inside = f"{stack}.block.*.layer.{len(attentions)}"
-        lists[f"{inside}.mlp.experts.expert_"] = f"num_experts if {routed} else 0"
-        for name, when in (("mlp", f"not {routed}"), ("mlp.experts.expert_.*", "")):
-            tensors += [[f"{inside}.{name}.wi.weight", when, "d_ff", "d_model"]]
-            tensors += [[f"{inside}.{name}.wo.weight", when, "d_model", "d_ff"]]
-        tensors += [[f"{inside}.mlp.router.classifier.weight", routed, "num_experts", "d_model"]]
-        tensors += [[f"{inside}.mlp.router.classifier.bias", f"router_bias and {routed}", "num_experts"]]
-        tensors += [[f"{inside}.layer_norm.weight", "", "d_model"]]
-        tensors += [[f"{stack}.final_layer_norm.weight", "", "d_model"]]
-    untied = ("lm_head", "encoder.embed_tokens", "decoder.embed_tokens")
-    tensors += [[f"{each}.weight", "not tie_word_embeddings", "vocab_size", "d_model"] for each in untied]
-    sizes = {"num_layers": 12, "num_decoder_layers": 12, "num_sparse_encoder_layers": 3, "num_sparse_decoder_layers": 3}
-    absent = {**sizes, "num_heads": 12, "vocab_size": 32128, "relative_attention_num_buckets": 32, "num_experts": 8}
-    return {
-        "tensors": tensors,
-        "lists": lists,
-        "absent": {
-            **absent,
-            "d_model": 768,
-            "d_kv": 64,
-            "d_ff": 2048,
-            "router_bias": False,
-            "tie_word_embeddings": True,
-        },
-        "fixed": {"is_decoder": False, "is_encoder_decoder": True, "add_cross_attention": False},
-    }
-
-
-WRITTEN: Mapping[str, Mapping[str, Any]] = {"SwitchTransformersForConditionalGeneration": _switch()}
-"""What no formula was found for and its code says, in place of what was found; proved like the others."""

@@ -1,10 +1,10 @@
 """Networks outside of transformers whose towers are only counted: a language model that has a row, and the rest.
 
-Sources: vllm 0.33, model_executor/models (`deepseek_vl2`, `deepseek_ocr2`, `deepencoder2`, `molmo`, `keye`, `ovis2_5`,
-`kimi_k25_vit`, `openvla`, `nvlm_d`, `intern_vit`, `step_vl`), and the code in the repositories of vikhyatk/moondream2, Qwen/Qwen-VL-Chat (`visual.py`),
-Qwen/Qwen-Audio-Chat (`audio.py`), zai-org/cogvlm2-llama3-chat-19B (`modeling_cogvlm.py`), NVlabs/VILA,
-openbmb/MiniCPM-V (`resampler.py`) and nvidia/LocateAnything-3B; tests/truth/published.json holds files and published
-totals.
+Sources: vllm 0.33, model_executor/models (`deepseek_vl2`, `deepseek_ocr2`, `deepencoder2`, `molmo`, `keye`,
+`keye_vl1_5`, `ovis2_5`, `kimi_k25_vit`, `openvla`, `nvlm_d`, `intern_vit`, `step_vl`), and the code in the repositories
+of vikhyatk/moondream2, Qwen/Qwen-VL-Chat (`visual.py`), Qwen/Qwen-Audio-Chat (`audio.py`),
+zai-org/cogvlm2-llama3-chat-19B (`modeling_cogvlm.py`), NVlabs/VILA, openbmb/MiniCPM-V (`resampler.py`) and
+nvidia/LocateAnything-3B; tests/truth/published.json holds files and published totals.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ GSAI-ML/LLaDA-8B-Instruct; vllm 0.33, models/ovis.py and models/hyperclovax_visi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from memcore.errors import ConfigError
 from memcore.units import shown
@@ -121,3 +121,31 @@ def blt(config: Config) -> Config:
     if type(narrow) is not int or type(times) is not int or narrow * times == wide:
         return config
     return {**config, "global_config": {**inner, "encoder_cross_output_size": narrow * times}}
+
+
+_DELTA = {
+    "num_heads": "linear_num_heads",
+    "head_dim": "linear_head_dim",
+    "short_conv_kernel_size": "linear_conv_kernel_dim",
+}
+_GLM_LAYERS: Mapping[str, Callable[[int], str]] = {
+    "layer_types": lambda place: "linear_attention" if (place + 1) % 4 else "deepseek_sparse_attention",
+    "mlp_layer_types": lambda place: "dense" if place < 3 else "sparse",
+}
+"""Which layer is what, as far as its rows are proved."""
+
+
+def glm5_next(config: Config) -> Config:
+    """GLM-5.3 Flash's file has the sizes of its delta rule in an object (`Glm5NextTextConfig.__post_init__`)."""
+    text = config.get("text_config")
+    if isinstance(text, Mapping):
+        return {**config, "text_config": glm5_next(text)}
+    given = config.get("linear_attn_config")
+    for key, kind in _GLM_LAYERS.items():
+        listed = config.get(key)
+        if isinstance(listed, list) and listed != (usual := [kind(place) for place in range(len(listed))]):
+            raise _only(key, shown(listed), usual)
+    if not isinstance(given, Mapping):
+        return config
+    kept = {key: value for key, value in config.items() if key != "linear_attn_config"}
+    return {**kept, **{name: given[key] for key, name in _DELTA.items() if key in given}}
