@@ -8,20 +8,14 @@ import io
 import json
 import re
 import shlex
-import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
 from xml.etree import ElementTree as ET
 
-import yaml  # type: ignore[import-untyped]
-
 from fuzzing.answers import BrokenError, answered, expect, never_refused, normalized, said, strict
-from memcore.config.engine import EngineSettings
-from memcore.config.hardware import Hardware
-from memcore.config.parallelism import Parallelism
-from memcore.config.settings import SETTINGS, Config
+from fuzzing.trips import may_be_written, round_trip
+from memcore.config.settings import Config
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate
@@ -52,11 +46,7 @@ from memcore.questions.reconciling.reconcile import reconcile
 from memcore.questions.searching.records import record
 from memcore.questions.searching.search import search
 from memcore.questions.solving import solve
-from memcore.serving.estimate import ServingEstimate
-from memcore.tools import TOOLS, exported, imported
-from memcore.tools.convert import Imported
-from memcore.tools.derived import data_ranks, gpus_of
-from memcore.tools.exporting import Exported
+from memcore.tools import TOOLS
 from memcore.tools.sources import read_source
 
 OWN_MISTAKE = "this is a mistake in memcore"
@@ -129,24 +119,9 @@ def of_exports(given: Any) -> None:
     """In the words of every tool that runs it, as their own parsers read them, and everything that the page exports."""
     found = answered(normalized(given))
     config = found.job.config
-    taken = {each.path: each.value for each in found.assumptions}
-    engine = found.job.engine.name if isinstance(found, ServingEstimate) else config[EngineSettings.type] or "none"
-    for name, tool in TOOLS.items():
-        lacking = any(config.get(path) != value for path, value in tool.needs.items())
-        lacking |= any(config.get(path) is None for path in tool.requires)
-        lacking |= tool.knows is not None and not tool.knows(config)
-        if engine not in tool.engines or tool.read_only or lacking:
-            continue
-        with never_refused(f"convert --to {name}"):
-            written = exported(config, name, taken)
-        _parsed(written.syntax, written.text)
-        with never_refused("import of its own export"):
-            back = imported(written.text, gpus_of(config))
-        if not written.left_out:
-            _comes_back(config, back, {**taken, "engine.type": engine})
-        with suppress(MemcoreError):  # what is left out may be needed by what is not
-            again = estimate(_completed(config, written, back))
-            expect(_bytes(again) == _bytes(found), f"{name} brings another job back")
+    for tool in TOOLS.values():
+        if may_be_written(found, tool):
+            round_trip(found, tool)
     with never_refused("the dialog of exports"):
         texts = exchanging.texts_of(config, found, LINK)
     ast.parse(texts["python"][1])
@@ -154,72 +129,6 @@ def of_exports(given: Any) -> None:
     json.loads(texts["json"][1])
     rows = list(csv.reader(io.StringIO(texts["csv"][1])))
     expect(not any(cell[:1] in set("=+-@\t\r") for row in rows for cell in row if cell), "a cell that is a formula")
-
-
-_DATA = (Parallelism.data_parallel_size, Parallelism.data_parallel_shard_size)
-"""Sizes that follow from the GPUs and the others."""
-
-
-def _without(path: str) -> object:
-    """Return what a setting is by default, where its text says it."""
-    try:
-        return SETTINGS[path].kind.parse(SETTINGS[path].default)
-    except ValueError:
-        return None
-
-
-def _parsed(syntax: str, written: str) -> None:
-    """Read a file as its tool does."""
-    try:
-        if syntax == "toml" and sys.version_info >= (3, 11):
-            import tomllib  # noqa: PLC0415 - Python 3.10 lacks it
-
-            tomllib.loads(written)
-        elif syntax == "yaml":
-            expect(isinstance(yaml.safe_load(written), dict), "no YAML mapping is written")
-        elif syntax == "json":
-            json.loads(written)
-        elif syntax in ("argv", "overrides"):
-            shlex.split(written)
-    except (ValueError, yaml.YAMLError) as error:
-        raise BrokenError(f"its own parser does not read the {syntax} that is written: {error}\n{written}") from error
-
-
-def _bytes(found: Estimate | ServingEstimate) -> int:
-    return (found.allocated if isinstance(found, Estimate) else found.device).expected
-
-
-def _completed(config: Config, written: Exported, back: Imported) -> Config:
-    """What is read of an export, with what it says to leave out and on which GPUs it runs."""
-    again = Config.from_dict({**back.config, "model": config.model})
-    for path in {*written.left_out} - {"model"}:
-        again = again.replaced(path, config.get(path))
-    return again.replaced(Hardware.num_gpus, gpus_of(config))
-
-
-def _comes_back(config: Config, back: Imported, taken: Mapping[str, object]) -> None:
-    """What claims to say everything says the same job when it is read."""
-    again = Config.from_dict({"model": config.model, **back.config})
-    for path, value in _flat(config.to_dict()):
-        if path not in ("model", "engine.framework", "engine.framework_version", *back.tool.implied):
-            # A tool without a key for it has always one rank.
-            same = again.get(path) == value or (path.startswith("parallelism.") and (again.get(path) or 1) == value)
-            same = same or (path == Hardware.num_gpus and gpus_of(again) == value)
-            same = same or (path in _DATA and again.get(path) is None and data_ranks(again) == value)
-            # What is not said is what is taken without it.
-            same = same or (again.get(path) is None and value in (_without(path), taken.get(path)))
-            expect(same, f"{back.tool.name} brings {path} back: {again.get(path)!r} of {value!r}")
-
-
-def _flat(plain: dict[str, Any]) -> list[tuple[str, Any]]:
-    config = Config.from_dict(plain)
-    found = ((path, config.get(path)) for path in (*_paths(),))
-    return [(path, value) for path, value in found if value is not None]
-
-
-def _paths() -> list[str]:
-
-    return list(SETTINGS)
 
 
 OF_FILES = ("read", "of_no_account", "left_out", "assumed")

@@ -19,7 +19,7 @@ RUNNING: Sequence[str] = SETTINGS["engine.type"].kind.options  # type: ignore[at
 """Every engine and server."""
 SETTABLE = [path for path in SETTINGS if path not in ("model", "engine.type", "hardware.num_gpus")]
 SIZES = tuple(path for path in SETTABLE if path.startswith("parallelism.") and path.endswith("_parallel_size"))
-_ACCELERATORS = ("h100-sxm-80gb", "a100-sxm-80gb", "t4", "rtx-4090", "mi300x")
+ACCELERATOR_IDS = ("h100-sxm-80gb", "a100-sxm-80gb", "t4", "rtx-4090", "mi300x")
 
 
 def any_job(rng: Random) -> Tree:
@@ -33,18 +33,18 @@ def job(rng: Random, engines: Sequence[str] = RUNNING, most: int = 8) -> Tree:
     """Settings that one engine has, with values that they take; now and then an extreme or a wrong one."""
     engine = rng.choice(engines)
     found: Tree = {"model": model(rng), "engine": {"type": engine}}
-    mine = [path for path in SETTABLE if path not in SIZES and _applies(path, engine)]
+    mine = [path for path in SETTABLE if path not in SIZES and applies(path, engine)]
     for path in rng.sample(mine, rng.randrange(most)):
         put(found, path, value(SETTINGS[path].kind, rng))
     gpus = 1 if engine == "none" and rng.random() < 0.8 else rng.choice([1, 2, 4, 8])
     for path in SIZES:
-        if _applies(path, engine) and rng.random() < 0.12:
+        if applies(path, engine) and rng.random() < 0.12:
             size = rng.choice([1, 2, 2, 4, 3])
             put(found, path, size)
             gpus *= size if "data" not in path else 1
     put(found, "hardware.num_gpus", gpus)
     if rng.random() < 0.8:
-        put(found, "hardware.accelerator", rng.choice(_ACCELERATORS))
+        put(found, "hardware.accelerator", rng.choice(ACCELERATOR_IDS))
     return found
 
 
@@ -156,6 +156,7 @@ def value_at(tree: Any, path: str) -> Any:
     return tree
 
 
-def _applies(path: str, engine: str) -> bool:
+def applies(path: str, engine: str) -> bool:
+    """Whether a setting is one of an engine's."""
     setting: Setting[Any] = SETTINGS[path]
     return setting.engines is None or engine in setting.engines

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from fuzzing import corpus, faces, jobs, pages, pairs, texts
+from fuzzing import corpus, faces, jobs, pages, pairs, texts, trips
 from fuzzing.fault_injection import inject_fault
 from fuzzing.jobs import put
 from fuzzing.trees import damaged
@@ -235,6 +235,7 @@ TARGETS: Mapping[str, Target] = {
     "accuracy": Target(_case, faces.of_case, 2),
     "pair": Target(_pair, pairs.of_pair, 8),
     "page": Target(pages.visit, pages.of_visit, 5),
+    "trip": Target(trips.trip, trips.of_trip, 0),
     "fault": Target(lambda rng: {}, inject_fault, 0),
 }
 """By name."""

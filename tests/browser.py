@@ -28,6 +28,8 @@ SEQUENCE = '[name="training.sequence_length"]'
 AXE = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     "resultTypes": ["violations"],  # of what passes nothing is described: that takes far longer than the checks
+    "selectors": False,  # what is wrong is shown as it is written
+    "preload": False,  # no rule of these tags reads style sheets or media
 }
 
 RULES = """
@@ -41,9 +43,10 @@ FAINT = """
   const light = (colour) => colour.map((each) => each / 255)
     .map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4))
     .reduce((sum, each, at) => sum + each * [0.2126, 0.7152, 0.0722][at], 0);
+  const known = new Map([[null, parse(getComputedStyle(document.documentElement).colorScheme === "dark" ? "0 0 0" : "255 255 255")]]);
   const ground = (element) => {
-    if (!element) return parse(getComputedStyle(document.documentElement).colorScheme === "dark" ? "0 0 0" : "255 255 255");
-    return over(parse(getComputedStyle(element).backgroundColor), ground(element.parentElement));
+    if (!known.has(element)) known.set(element, over(parse(getComputedStyle(element).backgroundColor), ground(element.parentElement)));
+    return known.get(element);
   };
   const found = { faint: [], seen: 0 };
   for (const each of document.querySelectorAll(`:is(${part}) *`)) {
@@ -62,17 +65,18 @@ FAINT = """
 """Texts that are too faint on their ground, and how many were looked at: axe takes twenty times as long for the same."""
 
 
-def accessible(page, name="", part="html"):
-    """Look at a part of a page: axe finds nothing, and the window does not scroll sideways.
+def accessible(page, name="", part="html", *, contrast=False):
+    """Look at a part of a page: axe finds nothing, all texts are readable, and the window does not scroll sideways.
 
-    The contrast, which takes axe as long as all the rest, it looks at in whole pages; of parts, `readable` does.
+    The contrast takes axe as long as all the rest, so that it is asked for it once: everywhere else `readable` looks at it.
     """
     from axe_playwright_python.sync_playwright import Axe
 
     if not page.evaluate("'axe' in window"):
         page.evaluate(Axe().axe_script)
-    options = AXE if part == "html" else {**AXE, "rules": {"color-contrast": {"enabled": False}}}
+    options = {**AXE, "rules": {"color-contrast": {"enabled": contrast}}}
     assert page.evaluate(RULES, [part, options]) == [], name
+    readable(page, name, part)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
 
 
@@ -107,6 +111,11 @@ def visitor(browser, **options):
 def live(page, address):
     """Open an address and wait until Python answers, and the form shows the link's job: until then it takes no input."""
     page.goto(address)
+    return arrived(page)
+
+
+def arrived(page):
+    """Wait until a page that was opened is live."""
     expect(page.locator("html")).to_have_attribute("data-state", "live")
     expect(page.locator("#config:not([inert])")).to_be_attached()
     return page
@@ -129,6 +138,13 @@ ARRIVE = """
 }
 """
 """Goes to another address without loading the page again, as if it had been typed, with nothing left open or stored."""
+EMPTY = """
+() => {
+  for (const id of ["advice", "curve", "search", "reconciled"]) document.getElementById(id).replaceChildren();
+  for (const id of ["advice", "curve"]) document.getElementById(`${id}-earlier`).hidden = true;
+}
+"""
+"""Takes away what was asked for beside the answer of a job before, which a page keeps; no piece of it comes any more."""
 UNFOLDED = "window.name = JSON.stringify([...document.querySelectorAll('details[open]')].map((each) => each.id || each.querySelector('summary').textContent))"
 FORM = "Object.fromEntries([...document.querySelectorAll('#config [name]')].map((each) => [each.name, each.value]).filter(([, text]) => text))"
 STATE = """
@@ -156,6 +172,7 @@ def at(page, link=""):
     expect(page.locator("#verdict")).to_have_attribute("data-device-bytes", device)
     expect(page.locator("html")).to_have_attribute("data-answer", "whole")
     expect(page.locator("html:not([data-job]) #problems")).to_be_hidden()
+    page.evaluate(EMPTY)
     assert page.evaluate(FORM) == {name: text for name, text in values_of(fill(config)).items() if text}
     wanted = {
         "open": [],

@@ -45,8 +45,8 @@ IN_PYODIDE = (
     "units",
 )
 """Test files that run inside Pyodide too: what reads texts and files, where regular expressions, recursion and memory differ;
-and what is close to numbers, dictionaries and hashes. What the page asks for, its own tests ask there; and for everything
-else test_freeze.py shows that answers there are those of here, to the last digit."""
+and what is close to numbers, dictionaries and hashes; of long tables a part (`thinned`). What the page asks for, its own
+tests ask there; and for everything else test_freeze.py shows that answers there are those of here, to the last digit."""
 collect_ignore = (
     [path.name for path in Path(__file__).parent.glob("test_*.py") if path.stem.removeprefix("test_") not in IN_PYODIDE]
     if sys.platform == "emscripten"
@@ -94,9 +94,25 @@ SAID = {"error", "warning", "info"}
 """Kinds of messages in the console that mean that something went wrong; information is said when Python cannot wake up."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files come first: files are dealt whole to the cores, and none should wait for another at the end."""
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+    if sys.platform == "emscripten":
+        left_out = thinned(items)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def thinned(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return what is left out inside Pyodide: of a table of more than a dozen cases all but every fourth.
+
+    Each case takes several times as long there; all of them run here, and what differs there differs for a way of reading
+    or reckoning, which the cases of a table share, not for one case.
+    """
+    tables: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return [item for table in tables.values() if len(table) > 12 for at, item in enumerate(table) if at % 4]
 
 
 def truth(name: str) -> Any:

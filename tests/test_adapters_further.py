@@ -57,6 +57,11 @@ def rank(kind, **adapter):
         ("road", {}, lambda out: out),
         # As many products of rank 32 as the narrower side needs, each with a scale for it and for each of its elements.
         ("randlora", {}, lambda out: out // 32 * (32 + out)),
+        ("c3a", {"block_size": 64}, lambda out: out // 64 * (INNER // 64) * 64),
+        ("delora", {}, lambda out: 8 * (INNER + out) + 1),
+        ("pvera", {}, lambda out: out + 2 * 256),
+        ("gralora", {}, lambda out: 32 * (INNER + out)),
+        ("hira", {"rank": 8}, lambda out: 8 * (INNER + out)),
     ],
 )
 def test_trained_parameters(kind, settings, each):

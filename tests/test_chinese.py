@@ -38,6 +38,7 @@ SILENT = (
         "__main__",
         "faces/cli/completing",
         "faces/notebook",
+        "faces/goals/phrases",
         "trainers/pytorch/torchtitan_commits",
         "trainers/pytorch/prime_rl_commits",
         "i18n",

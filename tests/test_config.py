@@ -32,6 +32,7 @@ def with_section(**sections):
         ({"model": 5}, "model: expected a catalog id, a hub id or the content of a config.json, found 5"),
         ({"model": "a\ud800"}, "model: found a lone surrogate (half a character), which no file can contain"),
         (with_section(trainin={}), "trainin: unknown key (did you mean 'training'?)"),
+        ({"model": "gpt2", "gpu": "4090"}, "gpu: unknown key (did you mean 'hardware.accelerator'?)"),
         (with_section(training={"sequence_lenght": 1}), "training.sequence_lenght: unknown key (did you mean 'sequence_length'?)"),
         (with_section(training={"sequence_length": "8k"}), "training.sequence_length: expected a whole number, found '8k'"),
         (with_section(training={"sequence_length": 0}), "training.sequence_length: expected a whole number of at least 1, found 0"),

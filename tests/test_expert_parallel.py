@@ -423,14 +423,41 @@ def test_experts_of_gpt_oss_have_biases():
 
 
 @pytest.mark.parametrize(
-    ("attention", "engine", "rules"),
+    ("attention", "engine", "rules", "weighed"),
     [
-        ("flex", {}, {"sigmoid", "clamp", "addcmul", "all_to_all"}),
-        ("cudnn", {"framework": "nemo-automodel"}, {"fused_product", "expert_dispatch"}),
+        ("flex", {}, {"sigmoid", "clamp", "addcmul", "all_to_all"}, True),
+        ("cudnn", {"framework": "nemo-automodel"}, {"fused_product", "expert_dispatch"}, False),
     ],
 )
-def test_sinks_and_gates_of_gpt_oss(attention, engine, rules):
-    """torchtitan rescales attention and runs the gate by itself; Automodel compiles the gate, and cuDNN takes sinks."""
+def test_sinks_and_gates_of_gpt_oss(attention, engine, rules, weighed):
+    """torchtitan rescales attention, runs the gate by itself and weighs results, whose router is in fp32.
+
+    Automodel compiles the gate, which takes scores as factors, its router is in the dtype of tokens, and cuDNN takes
+    sinks.
+    """
     found = job(8, 4, GPT_OSS, {"attention": attention}, engine)
     every = {"sigmoid", "clamp", "addcmul", "all_to_all", "fused_product", "expert_dispatch"}
-    assert {each.rule for each in found.rank.program.blocks} & every == rules
+    blocks = found.rank.program.blocks
+    assert {each.rule for each in blocks} & every == rules
+    assert any(each.rule == "mul" and each.module.endswith("token_dispatcher") for each in blocks) is weighed
+    copies = {each.shape for each in blocks if each.rule == "to" and each.module.endswith("router")}
+    assert (("b", "s", "h") in copies) is weighed
+
+
+@pytest.mark.parametrize(
+    "name", ["Qwen/Qwen3.5-35B-A3B", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "MiniMaxAI/MiniMax-M2"]
+)
+def test_experts_next_to_mixers_that_torchtitan_lacks(name):
+    """NeMo Automodel shares the experts of such models, too: eight ranks have an eighth of all parameters each."""
+    job = {
+        "model": name,
+        "training": {"precision": "bf16", "sequence_length": 256, "activation_checkpointing": "full"},
+        "parallelism": {"expert_parallel_size": 8},
+        "engine": {"type": "fsdp", "framework": "nemo-automodel"},
+        "hardware": {"num_gpus": 8, "accelerator": "h200-sxm-141gb"},
+    }
+    found = estimate(Config.from_dict(job))
+    assert found.rank.persistent.parameters == pytest.approx(find_model(name).parameters * 2 / 8, rel=0.01)
+    assert found.rank.job.recipe.implementation == "transformers"
+    with pytest.raises(MemcoreError, match="torchtitan's models need"):
+        estimate(Config.from_dict({**job, "engine": {"type": "fsdp"}}))

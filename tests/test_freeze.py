@@ -3,16 +3,11 @@
 What changes an answer on purpose renews the sample with its reason: `python tests/freeze.py write FILE`, then `sample FILE`.
 """
 
-import sys
-
 import pytest
 from conftest import truth
 from freeze import frozen
 
 ROWS = truth("frozen")
-TRIED = ROWS[::4] if sys.platform == "emscripten" else ROWS
-"""Inside Pyodide, where each takes several times as long, every fourth: they are of all engines, and equal digests of whole
-answers are no chance."""
 
 
 def test_the_sample_has_answers_and_refusals_of_every_kind():
@@ -23,7 +18,7 @@ def test_the_sample_has_answers_and_refusals_of_every_kind():
     assert kinds.count("crashed") == 0
 
 
-@pytest.mark.parametrize("row", TRIED, ids=[row["id"] for row in TRIED])
+@pytest.mark.parametrize("row", ROWS, ids=[row["id"] for row in ROWS])
 def test_no_answer_changed(row):
     """The bytes of an answer, or that it is refused; words may change."""
     assert frozen(row["job"], fake=row["fake"])[0] == row["frozen"][0]

@@ -147,7 +147,7 @@ def test_devices_by_where_they_are():
 )
 def test_questions_name_cards(text, accelerator, model):
     """A card's letters belong to its name, none of them to the model's; MiniMax M2 is no Apple."""
-    found = asked(text)
+    found = asked(text).texts
     assert find_accelerator(found["hardware.accelerator"]).id == accelerator
     assert found["model"] == model
 

@@ -27,7 +27,7 @@ from memcore.limits import (
     VALUES,
     whole,
 )
-from memcore.servers.sglang.server import _prefill_graphs
+from memcore.servers.sglang.graphs import prompt_sizes
 from memcore.serving.stages import alike, stages, vllm_partition
 from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED, enough, fullest
 from memcore.units import approximate
@@ -399,7 +399,7 @@ def test_prefill_graphs_are_counted(largest):
         *range(4, 33, 4), *range(48, 257, 16), *range(288, 513, 32), *range(576, 1025, 64), *range(1280, 4097, 256),
         *range(4608, largest + 1, 512),
     ]  # fmt: skip
-    assert _prefill_graphs(largest) == len([each for each in counted if each <= largest])
+    assert prompt_sizes(largest) == len([each for each in counted if each <= largest])
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 31, 32, 34, 35, 36, 100])

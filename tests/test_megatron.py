@@ -96,6 +96,27 @@ def test_instances_of_an_optimizer_that_is_not_shared():
         estimate(whole)
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"training": {"offload": {"optimizer": "cpu"}}}, "needs engine.precision_aware_optimizer"),
+        ({"engine": {"overlap_param_gather": True, "distributed_optimizer": True}}, "needs engine.overlap_grad_reduce"),
+        ({"engine": {"overlap_param_gather": True, "overlap_grad_reduce": True}}, "needs engine.distributed_optimizer"),
+        ({"engine": {"tp_comm_overlap": True}}, "needs parallelism.sequence_parallel"),
+        (
+            {"engine": {"version": "0.19", "cross_entropy_loss_fusion": True, "cross_entropy_fusion_impl": "te"}},
+            "refuses it from 0.19 on; use 'native'",
+        ),
+    ],
+    ids=str,
+)
+def test_what_the_script_refuses(changes, said):
+    """A framework around Megatron-Core has checks of its own, and older scripts had fewer."""
+    with pytest.raises(ConfigError, match=said):
+        estimate(changed(JOB, **changes))
+    assert estimate(changed(changed(JOB, **changes), engine={"framework": "NeMo"}))
+
+
 def test_shares_add_up():
     """Tensor-parallel ranks have their parts of sharded matrices, and all of norms, row biases and positions."""
     model = read_model(GPT)
@@ -183,7 +204,7 @@ def changed(job, **sections):
         ({"distributed_optimizer": True, "precision_aware_optimizer": True, "fp8_recipe": "tensorwise"}, {}, 7),
         ({}, {"precision": "fp16-mixed"}, 2 + 2 + 4),
         ({}, {"precision": "fp32"}, 4 + 4),
-        ({"distributed_optimizer": True}, {"offload": {"optimizer": "cpu"}}, 2 + 4 + 4 / 4),
+        ({"distributed_optimizer": True, "precision_aware_optimizer": True}, {"offload": {"optimizer": "cpu"}}, 2 + 4),
     ],
     ids=str,
 )
@@ -198,8 +219,11 @@ def test_bytes_of_a_parameter_after_init(engine, training, each):
     [
         ({}, {}, 8),
         ({"distributed_optimizer": True}, {}, 2),
-        ({"distributed_optimizer": True}, {"offload": {"optimizer": "cpu"}}, 0),
-        ({"distributed_optimizer": True}, {"offload": {"optimizer": "cpu", "optimizer_fraction": 0.5}}, 1),
+        ({"distributed_optimizer": True, "precision_aware_optimizer": True}, {"offload": {"optimizer": "cpu"}}, 0),
+        (
+            {"distributed_optimizer": True, "precision_aware_optimizer": True},
+            {"offload": {"optimizer": "cpu", "optimizer_fraction": 0.5}}, 1,
+        ),
         (
             {"distributed_optimizer": True, "precision_aware_optimizer": True, "exp_avg_dtype": "bf16",
              "exp_avg_sq_dtype": "bf16"}, {}, 1,

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 
 import pytest
 
@@ -43,7 +44,12 @@ MISTAKES = {
     "estimate llama-3.1-8b --zero 3": "(did you mean '--zero-stage'?)",
     "estimate llama-3.1-8b --seq-len 8k": "(did you mean '--seq'?)",
     "estimate llama-3.1-8b --dtype bf16": "(did you mean '--precision'?)",
-    "estimate llama-3.1-8b --use-lora": "(did you mean '--adapter'?)",
+    "estimate llama-3.1-8b --use-lora": "(did you mean '--adapter lora'?)",
+    "estimate llama-3.1-8b --qlora": "(did you mean '--adapter lora --frozen-weights nf4'?)",
+    "estimate llama-3.1-8b --nodes 4": "(did you mean '--gpus, of all nodes'?)",
+    "estimate llama-3.1-8b --bits 4": "(did you mean '--frozen-weights, or --quantization of a server'?)",
+    "estimate llama-3.1-8b --rank 16": "(did you mean '--adapter-rank'?)",
+    "plan 'LoRA on a 3090'": "found 'LoRA on a 3090', which names no model; add one, as in",
     "estimate llama-3.1-8b --method lora": "found 'lora', which is an adapter: use --adapter lora",
     "estimate llama-3.1-8b --method qlora": "use --adapter lora --frozen-weights nf4",
     "estimate https://example.org/#v2;model=gpt2": "whose fragment is none of memcore's: it begins with #v1&",
@@ -99,11 +105,11 @@ MISTAKES = {
 @pytest.mark.parametrize("line", MISTAKES)
 def test_a_mistake_is_named(files, capsys, line):
     """In words, and with `--json` as a problem."""
-    assert main(line.split()) == 2
+    assert main(shlex.split(line)) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert MISTAKES[line] in printed.err
-    assert main([*line.split(), "--json"]) == 2
+    assert main([*shlex.split(line), "--json"]) == 2
     problem = json.loads(capsys.readouterr().out)["problems"][0]
     assert f"{problem['path']}: {problem['message']}".removeprefix(": ")[:20] in printed.err
 

@@ -90,24 +90,24 @@ def test_an_edit_is_answered_and_remembered(shared):
     answered(shared, config)
 
 
-def test_what_is_of_the_job_before_is_marked(watched, site):
+def test_what_is_of_the_job_before_is_marked(shared):
     """Every part of an answer is marked until its piece has come; a curve stays, and says that it is of another job."""
-    live(watched, f"{site}{ON_EIGHT}")
-    view(watched, "plans")
-    watched.locator("[data-do=curve]").click()
-    expect(watched.locator("#curve-details")).to_be_attached()
-    expect(watched.locator("#curve-earlier")).to_be_hidden()
-    watched.evaluate(
+    at(shared, ON_EIGHT)
+    view(shared, "plans")
+    shared.locator("[data-do=curve]").click()
+    expect(shared.locator("#curve-details")).to_be_attached()
+    expect(shared.locator("#curve-earlier")).to_be_hidden()
+    shared.evaluate(
         """window.marked = 0;
            new MutationObserver(() => { marked = Math.max(marked, document.querySelectorAll(".before").length); })
              .observe(document.querySelector("main"), { subtree: true, attributeFilter: ["class"] });"""
     )
-    watched.locator(SEQUENCE).fill("4096")
-    expect(watched.locator("#verdict")).to_contain_text(size(AT_4096))
-    expect(watched.locator("#curve-earlier")).to_be_visible()
-    expect(watched.locator("html")).to_have_attribute("data-answer", "whole")
-    expect(watched.locator(".before")).to_have_count(0)
-    assert watched.evaluate("marked") > 3
+    shared.locator(SEQUENCE).fill("4096")
+    expect(shared.locator("#verdict")).to_contain_text(size(AT_4096))
+    expect(shared.locator("#curve-earlier")).to_be_visible()
+    expect(shared.locator("html")).to_have_attribute("data-answer", "whole")
+    expect(shared.locator(".before")).to_have_count(0)
+    assert shared.evaluate("marked") > 3
 
 
 def test_a_link_restores_everything(shared):
@@ -124,47 +124,49 @@ def test_a_link_restores_everything(shared):
     expect(shared.locator('[name="hardware.num_gpus"]')).to_have_value("")
 
 
-def test_back_and_forward_undo_and_redo(watched, site):
+def test_back_and_forward_undo_and_redo(shared):
     """Each finished edit is one step of the browser's history."""
-    live(watched, f"{site}{ON_EIGHT}")
-    redo = watched.locator("#redo")
+    at(shared, ON_EIGHT)
+    redo = shared.locator("#redo")
     expect(redo).to_be_disabled()
     for value in ("4096", "2048"):
-        watched.locator(SEQUENCE).fill(value)
-        watched.locator(SEQUENCE).blur()
-        expect(watched).to_have_url(
-            f"{site}#v1&model=llama-3.1-8b&seq={value}&checkpointing=full&engine=fsdp&accelerator=h100-sxm-80gb&gpus=8"
+        shared.locator(SEQUENCE).fill(value)
+        shared.locator(SEQUENCE).blur()
+        expect(shared).to_have_url(
+            re.compile(
+                f"#v1&model=llama-3.1-8b&seq={value}&checkpointing=full&engine=fsdp&accelerator=h100-sxm-80gb&gpus=8$"
+            )
         )
-        answered(watched, decode_fragment(watched.url))
+        answered(shared, decode_fragment(shared.url))
     expect(redo).to_be_disabled()
-    watched.go_back()
-    expect(watched.locator(SEQUENCE)).to_have_value("4096")
+    shared.go_back()
+    expect(shared.locator(SEQUENCE)).to_have_value("4096")
     expect(redo).to_be_enabled()
-    watched.go_back()
-    expect(watched.locator(SEQUENCE)).to_have_value("8192")
-    watched.go_forward()
-    expect(watched).to_have_url(re.compile("seq=4096"))
-    expect(watched.locator(SEQUENCE)).to_have_value("4096")
-    answered(watched, decode_fragment(watched.url))
-    watched.reload()  # what was edited after that was taken back
-    expect(watched.locator("html")).to_have_attribute("data-state", "live")
-    expect(watched.locator(SEQUENCE)).to_have_value("4096")
+    shared.go_back()
+    expect(shared.locator(SEQUENCE)).to_have_value("8192")
+    shared.go_forward()
+    expect(shared).to_have_url(re.compile("seq=4096"))
+    expect(shared.locator(SEQUENCE)).to_have_value("4096")
+    answered(shared, decode_fragment(shared.url))
+    shared.reload()  # what was edited after that was taken back
+    expect(shared.locator("html")).to_have_attribute("data-state", "live")
+    expect(shared.locator(SEQUENCE)).to_have_value("4096")
 
 
-def test_a_model_by_its_sizes(watched, site):
+def test_a_model_by_its_sizes(shared):
     """Sizes of one's own model are fields; they write a config.json, which a link keeps and shows as fields again."""
     sizes = {"num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 2048}
-    live(watched, site)
-    settings(watched)
-    watched.get_by_text("A model of your own").click()
+    at(shared)
+    settings(shared)
+    shared.get_by_text("A model of your own").click()
     for key, number in {**sizes, "vocab_size": 32_000}.items():
-        watched.locator(f"#size-{key}").fill(f"{number:,}")
-    answered(watched, {**EXAMPLE, "model": {"model_type": "llama", **sizes, "vocab_size": 32_000}})
-    expect(watched).to_have_url(re.compile("model="))
-    watched.reload()
-    expect(watched.locator("html")).to_have_attribute("data-state", "live")
-    settings(watched)
-    expect(watched.locator("#size-hidden_size")).to_have_value("512")
+        shared.locator(f"#size-{key}").fill(f"{number:,}")
+    answered(shared, {**EXAMPLE, "model": {"model_type": "llama", **sizes, "vocab_size": 32_000}})
+    expect(shared).to_have_url(re.compile("model="))
+    shared.reload()
+    expect(shared.locator("html")).to_have_attribute("data-state", "live")
+    settings(shared)
+    expect(shared.locator("#size-hidden_size")).to_have_value("512")
 
 
 def test_what_is_typed_before_python_runs(watched, site):
@@ -419,119 +421,123 @@ def test_the_keyboard_alone(watched, site):
     expect(watched.locator("#ledger-parameters")).to_have_attribute("open", "")
 
 
-def test_suggestions_leave_the_page_to_edits(watched, site):
+def test_suggestions_leave_the_page_to_edits(shared):
     """Suggestions are worked out piece by piece; an edit is answered between two, and ends those for another job."""
-    live(watched, f"{site}#v1&model=gpt2&seq=512&accelerator=t4")
-    view(watched, "plans")
-    watched.locator("[data-do=advise]").click()
-    expect(watched.locator("#advice")).not_to_be_empty()
-    watched.locator(SEQUENCE).fill("256")
-    answered(watched, decode_fragment("v1&model=gpt2&seq=256&accelerator=t4"))
-    watched.locator("[data-do=advise]").click()
-    expect(watched.locator("#advice table")).to_be_visible()
+    at(shared, "#v1&model=gpt2&seq=512&accelerator=t4")
+    view(shared, "plans")
+    shared.locator("[data-do=advise]").click()
+    expect(shared.locator("#advice")).not_to_be_empty()
+    shared.locator(SEQUENCE).fill("256")
+    answered(shared, decode_fragment("v1&model=gpt2&seq=256&accelerator=t4"))
+    shared.locator("[data-do=advise]").click()
+    expect(shared.locator("#advice table")).to_be_visible()
 
 
-def test_from_a_blank_page_to_a_link(context, watched, site):
+def test_from_a_blank_page_to_a_link(shared):
     """Which layout for my 70B on 64 GPUs, and the link to send: six actions."""
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    live(watched, f"{site}{ON_EIGHT}")
-    watched.locator('[name="model"]').fill("llama-3.1-70b")
-    watched.locator('[name="hardware.num_gpus"]').fill("64")
-    view(watched, "layouts")
-    watched.get_by_role("button", name="Find layouts that fit").click()
-    watched.locator("#search table a").first.click(timeout=50_000)
-    expect(watched.locator("#verdict")).to_have_attribute("data-fits", "true")
-    expect(watched).to_have_url(re.compile("model=llama-3.1-70b.*gpus=64"))
-    watched.locator("#copy").click()
-    expect(watched.locator("#notice")).to_have_text("Link copied.")
-    config = decode_fragment(watched.evaluate("navigator.clipboard.readText()"))
+    at(shared, ON_EIGHT)
+    shared.locator('[name="model"]').fill("llama-3.1-70b")
+    shared.locator('[name="hardware.num_gpus"]').fill("64")
+    view(shared, "layouts")
+    shared.get_by_role("button", name="Find layouts that fit").click()
+    shared.locator("#search table a").first.click(timeout=50_000)
+    expect(shared.locator("#verdict")).to_have_attribute("data-fits", "true")
+    expect(shared).to_have_url(re.compile("model=llama-3.1-70b.*gpus=64"))
+    shared.locator("#copy").click()
+    expect(shared.locator("#notice")).to_have_text("Link copied.")
+    config = decode_fragment(shared.evaluate("navigator.clipboard.readText()"))
     assert config[Hardware.num_gpus] == 64
     answered = str(estimate(config).device.expected)
-    expect(watched.locator("#verdict")).to_have_attribute("data-device-bytes", answered)
-    watched.locator("#undo").click()
-    expect(watched.locator('[name="training.gradient_accumulation_steps"]')).to_have_value("")
+    expect(shared.locator("#verdict")).to_have_attribute("data-device-bytes", answered)
+    shared.locator("#undo").click()
+    expect(shared.locator('[name="training.gradient_accumulation_steps"]')).to_have_value("")
 
 
-def test_an_example_how_far_it_goes_and_what_to_change(watched, site):
+def test_an_example_how_far_it_goes_and_what_to_change(shared):
     """An example by intent answers; the most that fits is taken at a click, a suggestion too, and each is undone."""
-    live(watched, site)
-    watched.locator('[data-open="presets"]').click()
-    watched.get_by_role("button", name="QLoRA 8B on a 24 GB card").click()
-    expect(watched.locator('[name="training.quantization"]')).not_to_have_value("")
-    expect(watched.locator("#verdict")).to_have_attribute("data-fits", "true")
-    before = watched.locator(SEQUENCE).input_value()
-    watched.locator('[data-do="solve"][data-path="training.sequence_length"]').click()
-    most = watched.locator('.fix[data-path="training.sequence_length"]')
+    at(shared)
+    shared.locator('[data-open="presets"]').click()
+    shared.get_by_role("button", name="QLoRA 8B on a 24 GB card").click()
+    expect(shared.locator('[name="training.quantization"]')).not_to_have_value("")
+    expect(shared.locator("#verdict")).to_have_attribute("data-fits", "true")
+    before = shared.locator(SEQUENCE).input_value()
+    shared.locator('[data-do="solve"][data-path="training.sequence_length"]').click()
+    most = shared.locator('.fix[data-path="training.sequence_length"]')
     longest = most.get_attribute("data-value")
     assert int(longest) > int(before)
     most.click()
-    expect(watched.locator(SEQUENCE)).to_have_value(longest)
-    expect(watched.locator("#verdict")).to_have_attribute("data-fits", "true")
-    answered(watched, decode_fragment(watched.evaluate("location.hash.slice(1)")))
-    watched.locator("#undo").click()
-    expect(watched.locator(SEQUENCE)).to_have_value(before)
-    view(watched, "plans")
-    watched.locator("[data-do=advise]").click()
-    suggestion = watched.locator("#advice a").first
+    expect(shared.locator(SEQUENCE)).to_have_value(longest)
+    expect(shared.locator("#verdict")).to_have_attribute("data-fits", "true")
+    answered(shared, decode_fragment(shared.evaluate("location.hash.slice(1)")))
+    shared.locator("#undo").click()
+    expect(shared.locator(SEQUENCE)).to_have_value(before)
+    view(shared, "plans")
+    shared.locator("[data-do=advise]").click()
+    suggestion = shared.locator("#advice a").first
     changed = suggestion.get_attribute("href").removeprefix("#")
     suggestion.click()
-    answered(watched, decode_fragment(changed))
-    watched.locator("#undo").click()
-    expect(watched).not_to_have_url(re.compile(re.escape(changed) + "$"))
+    answered(shared, decode_fragment(changed))
+    shared.locator("#undo").click()
+    expect(shared).not_to_have_url(re.compile(re.escape(changed) + "$"))
 
 
-def test_keys(watched, site):
+def test_keys(shared):
     """`?` shows the map, single keys act outside of fields, and can be turned off."""
-    live(watched, f"{site}{ON_EIGHT}")
-    watched.keyboard.press("?")
-    expect(watched.locator("#help")).to_be_visible()
-    expect(watched.locator("#help")).to_contain_text("Ctrl Z")
-    watched.keyboard.press("Escape")
-    expect(watched.locator("#help")).to_be_hidden()
-    watched.keyboard.press("/")
-    expect(watched.locator('[name="model"]')).to_be_focused()
-    watched.keyboard.type("?")
-    expect(watched.locator("#help")).to_be_hidden()
-    watched.keyboard.press("Backspace")
-    expect(watched.locator('[name="model"]')).to_have_value("Llama 3.1 8B")
-    watched.locator(SEQUENCE).focus()
-    expect(watched.locator(SEQUENCE)).to_be_focused()
-    watched.keyboard.press("ArrowUp")
-    expect(watched.locator(SEQUENCE)).to_have_value("16384")
-    watched.locator(SEQUENCE).blur()
-    expect(watched).to_have_url(re.compile("seq=16384"))
-    expect(watched.locator("#undo")).to_be_enabled()
-    watched.keyboard.press("Control+z")
-    expect(watched.locator(SEQUENCE)).to_have_value("8192")
-    watched.keyboard.press("c")
-    expect(watched.locator("#compare-part")).to_be_visible()
-    watched.keyboard.press("?")
-    watched.locator("#shortcuts").uncheck()
-    watched.locator('[data-close="help"]').click()
-    watched.keyboard.press("?")
-    expect(watched.locator("#help")).to_be_hidden()
+    at(shared, ON_EIGHT)
+    shared.keyboard.press("?")
+    expect(shared.locator("#help")).to_be_visible()
+    expect(shared.locator("#help")).to_contain_text("Ctrl Z")
+    shared.keyboard.press("Escape")
+    expect(shared.locator("#help")).to_be_hidden()
+    shared.keyboard.press("/")
+    expect(shared.locator('[name="model"]')).to_be_focused()
+    shared.keyboard.type("?")
+    expect(shared.locator("#help")).to_be_hidden()
+    shared.keyboard.press("Backspace")
+    expect(shared.locator('[name="model"]')).to_have_value("Llama 3.1 8B")
+    shared.locator(SEQUENCE).focus()
+    expect(shared.locator(SEQUENCE)).to_be_focused()
+    shared.keyboard.press("ArrowUp")
+    expect(shared.locator(SEQUENCE)).to_have_value("16384")
+    shared.locator(SEQUENCE).blur()
+    expect(shared).to_have_url(re.compile("seq=16384"))
+    expect(shared.locator("#undo")).to_be_enabled()
+    shared.keyboard.press("Control+z")
+    expect(shared.locator(SEQUENCE)).to_have_value("8192")
+    shared.keyboard.press("c")
+    expect(shared.locator("#compare-part")).to_be_visible()
+    shared.locator("#compare [data-do=unpin]").click()
+    expect(shared.locator("#compare [data-do=unpin]")).to_have_count(0)
+    shared.keyboard.press("?")
+    shared.locator("#shortcuts").uncheck()
+    shared.locator('[data-close="help"]').click()
+    shared.keyboard.press("?")
+    expect(shared.locator("#help")).to_be_hidden()
+    shared.evaluate("document.getElementById('shortcuts').click()")
+    shared.keyboard.press("?")
+    expect(shared.locator("#help")).to_be_visible()
 
 
-def test_what_people_ask_takes_few_actions(watched, site):
+def test_what_people_ask_takes_few_actions(shared):
     """By roles and names alone: the largest LoRA batch of Qwen3 8B on a 3090, why it peaks, what to change, a flag."""
-    live(watched, site)
-    watched.get_by_label("Model", exact=True).fill("qwen3 8b")
-    watched.get_by_label("Accelerator", exact=True).fill("RTX 3090")
-    watched.get_by_role("button", name="Find the largest value of Micro-batch size that fits").click()
-    expect(watched.get_by_text("No value fits: even 1 needs")).to_be_visible()
-    watched.get_by_role("button", name=re.compile("^logits and loss")).last.click()
-    expect(watched.get_by_role("heading", name="logits and loss")).to_be_visible()
-    watched.keyboard.press("Escape")
-    watched.get_by_role("button", name="Plans", exact=True).click()
-    watched.get_by_role("button", name="Suggest changes").last.click()
-    expect(watched.locator("#advice table")).to_be_visible()
-    expect(watched).to_have_url(re.compile("&view=plans$"))
-    watched.get_by_text("All settings", exact=True).click()
-    watched.get_by_role("searchbox").fill("--recompute-granularity")
-    expect(watched.get_by_label("Activation checkpointing", exact=True)).to_be_visible()
-    expect(watched.get_by_label("Precision", exact=True)).to_be_hidden()
-    watched.get_by_role("button", name="Close").click()
-    watched.reload()
-    expect(watched.locator("html")).to_have_attribute("data-state", "live")
-    expect(watched.locator("#change-part")).to_be_visible()
-    expect(watched.get_by_label("Model", exact=True)).to_have_value("Qwen3 8B")
+    at(shared)
+    shared.get_by_label("Model", exact=True).fill("qwen3 8b")
+    shared.get_by_label("Accelerator", exact=True).fill("RTX 3090")
+    shared.get_by_role("button", name="Find the largest value of Micro-batch size that fits").click()
+    expect(shared.get_by_text("No value fits: even 1 needs")).to_be_visible()
+    shared.get_by_role("button", name=re.compile("^logits and loss")).last.click()
+    expect(shared.get_by_role("heading", name="logits and loss")).to_be_visible()
+    shared.keyboard.press("Escape")
+    shared.get_by_role("button", name="Plans", exact=True).click()
+    shared.get_by_role("button", name="Suggest changes").last.click()
+    expect(shared.locator("#advice table")).to_be_visible()
+    expect(shared).to_have_url(re.compile("&view=plans$"))
+    shared.get_by_text("All settings", exact=True).click()
+    shared.get_by_role("searchbox").fill("--recompute-granularity")
+    expect(shared.get_by_label("Activation checkpointing", exact=True)).to_be_visible()
+    expect(shared.get_by_label("Precision", exact=True)).to_be_hidden()
+    shared.get_by_role("button", name="Close").click()
+    shared.reload()
+    expect(shared.locator("html")).to_have_attribute("data-state", "live")
+    expect(shared.locator("#change-part")).to_be_visible()
+    expect(shared.get_by_label("Model", exact=True)).to_have_value("Qwen3 8B")

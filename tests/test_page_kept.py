@@ -13,6 +13,7 @@ from browser import (
     ON_EIGHT,
     SEQUENCE,
     answered,
+    at,
     controlled,
     expect,
     live,
@@ -66,25 +67,28 @@ def test_an_update_waits_for_a_click(dist, watched, site):
 
 
 @pytest.mark.unhurried
-@pytest.mark.parametrize("fragment", ["v2&model=gpt2&seq=512", "v1&model=gpt2&seq=512&setting-of-tomorrow=1"])
-def test_a_link_of_a_newer_version_offers_a_reload(dist, watched, site, fragment):
+def test_a_link_of_a_newer_version_offers_a_reload(dist, watched, site):
     """It says that the page is older; the button brings the newest version, with the link as it was."""
     live(watched, site)
     controlled(watched)
     worker: Path = dist / "sw.js"
     original = worker.read_text(encoding="utf-8")
     try:
-        worker.write_text(original + "\n// a new version\n", encoding="utf-8")
-        watched.evaluate("window.before = true")
-        watched.evaluate(f"location.hash = {fragment!r}")
-        button = watched.locator("#problems [data-renew]")
-        expect(watched.locator("#problems")).to_contain_text("newer memcore" if "tomorrow" in fragment else "is older")
-        with watched.expect_event("load"):
-            button.click()
-        expect(button).to_be_visible()
-        assert watched.evaluate("window.before === undefined")
-        state = "navigator.serviceWorker.getRegistration().then((found) => [found.waiting, found.installing])"
-        assert watched.evaluate(state) == [None, None]
+        for fragment, said in (
+            ("v2&model=gpt2&seq=512", "is older"),
+            ("v1&model=gpt2&seq=512&setting-of-tomorrow=1", "newer memcore"),
+        ):
+            worker.write_text(f"{original}\n// for {fragment}\n", encoding="utf-8")
+            watched.evaluate("window.before = true")
+            watched.evaluate(f"location.hash = {fragment!r}")
+            button = watched.locator("#problems [data-renew]")
+            expect(watched.locator("#problems")).to_contain_text(said)
+            with watched.expect_event("load"):
+                button.click()
+            expect(button).to_be_visible()
+            assert watched.evaluate("window.before === undefined")
+            state = "navigator.serviceWorker.getRegistration().then((found) => [found.waiting, found.installing])"
+            assert watched.evaluate(state) == [None, None]
     finally:
         worker.write_text(original, encoding="utf-8")
 
@@ -96,43 +100,42 @@ class Quiet(SimpleHTTPRequestHandler):
         """Nothing."""
 
 
-def test_what_leaves_the_page_comes_back(context, watched, site, tmp_path):
+def test_what_leaves_the_page_comes_back(browser, shared, tmp_path):
     """SVG and PNG hold the config: each, dropped on another visit, brings the job back. The archive works below a path."""
     from zipfile import ZipFile
 
-    link = f"{site}#v1&model=gpt2&seq=512&accelerator=t4"
-    live(watched, link)
-    watched.get_by_role("button", name="Export", exact=True).click()
-    dialog = watched.locator("#exports")
+    at(shared, "#v1&model=gpt2&seq=512&accelerator=t4")
+    shared.get_by_role("button", name="Export", exact=True).click()
+    dialog = shared.locator("#exports")
     for text in ("max_length: 512", "memcore estimate --model gpt2", "memcore.estimate(", "| component |", '"config"'):
         expect(dialog).to_contain_text(text)
     files = {}
     for kind in ("svg", "png", "json"):
-        with watched.expect_download() as saved:
+        with shared.expect_download() as saved:
             dialog.locator(f'[data-kind="{kind}"][data-way="save"]').click()
         files[kind] = tmp_path / f"plan.{kind}"
         saved.value.save_as(files[kind])
-    with watched.expect_download(timeout=60_000) as saved:
-        watched.locator("#offline").click()
+    with shared.expect_download(timeout=60_000) as saved:
+        shared.locator("#offline").click()
     saved.value.save_as(tmp_path / "page.zip")
     with ZipFile(tmp_path / "page.zip") as archive:
         assert archive.testzip() is None
         archive.extractall(tmp_path)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
     Thread(target=server.serve_forever, daemon=True).start()
-    kept = visitor(context.browser).new_page()
+    kept = visitor(browser).new_page()
     live(kept, f"http://127.0.0.1:{server.server_address[1]}/memcore/#v1&model=gpt2&seq=512&accelerator=t4")
     assert numbers(kept) == native(decode_fragment("v1&model=gpt2&seq=512&accelerator=t4"))
     kept.context.close()
     server.shutdown()
     server.server_close()
     for path in files.values():
-        watched.evaluate("document.querySelectorAll('dialog[open]').forEach((each) => each.close())")
-        watched.locator(SEQUENCE).fill("256")
-        watched.get_by_role("button", name="Import", exact=True).click()
-        watched.locator("#import-file").set_input_files(path)
-        expect(watched.locator(SEQUENCE)).to_have_value("512")
-        expect(watched.locator("#import")).to_be_hidden()
+        shared.evaluate("document.querySelectorAll('dialog[open]').forEach((each) => each.close())")
+        shared.locator(SEQUENCE).fill("256")
+        shared.get_by_role("button", name="Import", exact=True).click()
+        shared.locator("#import-file").set_input_files(path)
+        expect(shared.locator(SEQUENCE)).to_have_value("512")
+        expect(shared.locator("#import")).to_be_hidden()
 
 
 def test_a_script_of_ones_own_is_taken_away(watched, site):
@@ -148,30 +151,30 @@ def test_a_script_of_ones_own_is_taken_away(watched, site):
     assert ",=" not in saved.value.path().read_text()
 
 
-def test_a_log_of_a_run(watched, site, tmp_path):
+def test_a_log_of_a_run(shared, tmp_path):
     """Pasted by keyboard, chosen or dropped as a file; the measured case is saved; nothing of the log becomes markup."""
-    live(watched, f"{site}{ON_EIGHT}")
-    watched.keyboard.press("l")
-    watched.wait_for_function("document.activeElement?.id === 'log-text'")
-    watched.keyboard.insert_text("<img src=x onerror=alert(1)> memory: 38.25GiB(48.3%)")
+    at(shared, ON_EIGHT)
+    shared.keyboard.press("l")
+    shared.wait_for_function("document.activeElement?.id === 'log-text'")
+    shared.keyboard.insert_text("<img src=x onerror=alert(1)> memory: 38.25GiB(48.3%)")
     for _ in range(3):
-        watched.keyboard.press("Tab")
-    watched.wait_for_function("document.activeElement?.dataset.do === 'reconcile'")
-    watched.keyboard.press("Enter")
-    found = watched.locator("#reconciled")
+        shared.keyboard.press("Tab")
+    shared.wait_for_function("document.activeElement?.dataset.do === 'reconcile'")
+    shared.keyboard.press("Enter")
+    found = shared.locator("#reconciled")
     expect(found).to_contain_text("torchtitan: peak reserved")
     expect(found.locator("img")).to_have_count(0)
-    with watched.expect_download() as saved:
+    with shared.expect_download() as saved:
         found.get_by_role("button", name="Save").click()
     saved.value.save_as(tmp_path / "case.json")
     case = json.loads((tmp_path / "case.json").read_text(encoding="utf-8"))[0]
     assert (case["config"], case["measured"]["quantity"]) == (EIGHT, "max_reserved")
     log = tmp_path / "run.log"
     log.write_text("71.3 GiB")
-    watched.locator("#log-file").set_input_files(log)
+    shared.locator("#log-file").set_input_files(log)
     expect(found).to_contain_text("say what the number is")
-    watched.locator("#log-reading").select_option("device_used")
-    watched.get_by_role("button", name="Compare with the prediction").click()
+    shared.locator("#log-reading").select_option("device_used")
+    shared.get_by_role("button", name="Compare with the prediction").click()
     expect(found).to_contain_text("used on the GPU")
     expect(found).not_to_contain_text("say what the number is")
 

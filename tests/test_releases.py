@@ -94,6 +94,16 @@ def test_families_that_never_upcast(version):
     assert (newest.job.recipe.loss.kind, newest.job.recipe.loss.slices_logits) == ("cross-entropy-fp32", False)
 
 
+@pytest.mark.parametrize(("version", "rules"), [("5.14", {"gated_norm", "norm_statistics"}), ("5.15", {"to", "silu"})])
+def test_gated_norm_by_release(version, rules):
+    """Until 5.14 the norm after Qwen3.5's delta rule is one kernel of flash-linear-attention, which keeps its inputs."""
+    training = {"sequence_length": 64, "precision": "bf16"}
+    engine = {"framework": "transformers", "framework_version": version}
+    blocks = estimate({"model": "Qwen/Qwen3.5-0.8B", "training": training, "engine": engine}).rank.program.blocks
+    found = {each.rule for each in blocks if each.module.endswith("linear_attn.norm")}
+    assert found & {"gated_norm", "norm_statistics", "to", "silu"} == rules
+
+
 def test_hooks_of_frozen_units_hold_leaves():
     """Reentrant checkpoints around FSDP1's units (before 4.52) leave inputs and gradients of every layer until the end."""
 

@@ -7,6 +7,7 @@ import string
 from xml.etree import ElementTree
 
 import pytest
+from conftest import truth
 
 from memcore import Config, estimate
 from memcore.config.engine import EngineSettings
@@ -17,7 +18,7 @@ from memcore.config.training import Training
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import UnsupportedError
 from memcore.faces.goals.names import meanings
-from memcore.faces.goals.sentences import asked
+from memcore.faces.goals.sentences import asked, job_of, of_tool
 from memcore.faces.goals.tasks import TASKS, task_of, with_task
 from memcore.faces.page import answering, exchanging, framing, precomputed, static
 from memcore.faces.page.actions import ACTIONS, handle
@@ -41,6 +42,7 @@ from memcore.i18n.serving import SERVING_IN_CHINESE
 from memcore.i18n.symbols import SYMBOLS_IN_CHINESE
 from memcore.i18n.terminal import TERMINAL_IN_CHINESE, WORDS_OF_TERMINAL
 from memcore.memory.estimate import Estimate
+from memcore.networks.catalog import identified, known
 from memcore.networks.glossary import SYMBOLS
 from memcore.questions.describe import symbols, when, why
 from memcore.questions.describe_serving import answers, serving_verdict
@@ -322,6 +324,42 @@ def test_a_whole_question_fills_the_sentence(text, wanted):
     visit = Visit().do("ask", value=text, texts={**Visit().texts, "model": text}, entry=1)
     assert {path: visit.session.config.get(path) for path in wanted} == wanted
     assert visit.session.from_example == {}
+
+
+SENTENCES = [row for name in ("trial_sentences", "trial_sentences_second") for row in truth(name)]
+PATHS = {"model": "model", **{setting.flag: path for path, setting in SETTINGS.items()}}
+
+
+def read_as(texts):
+    """Return what texts are as a config, models and accelerators by their ids."""
+    values = from_texts({path: text for path, text in texts.items() if path != "model"}, {"model": "any"}).values
+    return {**values, "model": known(texts["model"]) and identified(texts["model"]).base}
+
+
+def test_sentences_are_read_whole():
+    """What a sentence says becomes settings, its words that say something else are told; numbers in names are no batch."""
+    wrong = {}
+    for row in SENTENCES:
+        question = asked(row["sentence"])
+        tool = of_tool(row["tool"]) if "tool" in row else {}
+        said = {**tool, **{PATHS[flag]: text for flag, text in row["says"].items()}}
+        task = row["task"] if row["task"] in TASKS else "serve"
+        wanted = (
+            read_as(with_task(said, task, frozenset(said))), row.get("tool"), row.get("goal"),
+            " ".join(row.get("not_read", ())),
+        )  # fmt: skip
+        options = question.options
+        found = (read_as(job_of(question)), options.get("to"), options.get("goal"), " ".join(question.unread))
+        if found != wanted:
+            wrong[row["sentence"]] = (found, wanted)
+    assert wrong == {}
+
+
+def test_words_of_a_question_that_are_not_read_are_told():
+    """In the language of the page."""
+    text = "LoRA Qwen3 8B on a 3090 for 3 epochs"
+    visit = Visit(language="zh").do("ask", value=text, texts={**Visit().texts, "model": text}, entry=1)
+    assert [patch["say"] for patch in visit.patches if patch.get("say")] == ["未识别：3 epochs"]
 
 
 def test_a_question_leaves_names_alone():

@@ -86,24 +86,38 @@ def spread(name):
     return {"model": {**TINY, "vocab_size": 1112}, "training": training, **SPREAD[name]}
 
 
+IN_TURN = """
+import sys
+from importlib import import_module
+statuses = [import_module(module).main(arguments) for module, *arguments in map(str.split, sys.argv[1:])]
+sys.exit(max(statuses))
+"""
+"""Runs several parts of the tool in one process, since importing PyTorch takes longer than most of what they do."""
+
+
 @pytest.fixture(scope="session")
 def tool(tmp_path_factory):
-    """Runs a part of the tool in the environment that has PyTorch, and returns the cases that it writes."""
+    """Runs parts of the tool in the environment that has PyTorch: the cases that each writes, and what is said."""
     python = sys.executable if find_spec("torch") and find_spec("transformers") else OWN
     if not Path(python).exists():
         pytest.skip("PyTorch is not installed: `build.py test` puts it into .venv-validation where it can be had")
 
-    def run(module, cases, *arguments, ranks=1):
-        folder = tmp_path_factory.mktemp(module.replace(".", "-"))
-        given, written = folder / "given.json", folder / "written.json"
-        given.write_text(json.dumps(cases))
-        launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
-        command = [str(python), *launcher, "-m", module, str(given), "--out", str(written), *arguments]
+    def run(*parts, ranks=1):
+        commands, written = [], []
+        for module, cases, *arguments in parts:
+            folder = tmp_path_factory.mktemp(module.replace(".", "-"))
+            given = folder / "given.json"
+            given.write_text(json.dumps(cases))
+            written.append(folder / "written.json")
+            commands.append([module, str(given), "--out", str(written[-1]), *arguments])
+        launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+        one = [*(launcher if ranks > 1 else []), "-m", *commands[0]]
+        command = [str(python), *(one if len(parts) == 1 else ["-c", IN_TURN, *map(" ".join, commands)])]
         # With more threads than free cores, OpenMP busy-waits, which slows down whatever tests run at the same time.
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode in (0, 2), done.stderr
-        return json.loads(written.read_text()), done.stderr
+        return *(json.loads(each.read_text()) for each in written), done.stderr
 
     return run
 
@@ -124,10 +138,17 @@ UNKNOWN = job(optimizer="adamw-8bit", precision="fp8-mixed")
 
 
 @pytest.fixture(scope="session")
-def measured(tool):
-    """What one process measures on real tensors, since importing PyTorch takes longer: cases, and what it refuses."""
-    jobs = {**JOBS, **TWO, "generated": GENERATED, "unknown": UNKNOWN}
-    return tool("validation.measure", named(jobs), "--device", "cpu")
+def on_both(tool):
+    """Tiny jobs on real tensors and on fake ones without CUDA: cases of both, and what is refused."""
+    real = named({**JOBS, **TWO, "generated": GENERATED, "unknown": UNKNOWN})
+    fake = named({**JOBS, **TWO})
+    return tool(("validation.measure", real, "--device", "cpu"), ("validation.simulate", fake, "--device", "cpu"))
+
+
+@pytest.fixture(scope="session")
+def measured(on_both):
+    """What is measured on real tensors: cases, and what is refused, which is all that is said."""
+    return on_both[0], on_both[2]
 
 
 @pytest.fixture(scope="session")
@@ -137,9 +158,9 @@ def on_cpu(measured):
 
 
 @pytest.fixture(scope="session")
-def imitated(tool):
-    """The same jobs, and those of two ranks, on fake tensors without CUDA."""
-    return tool("validation.simulate", named({**JOBS, **TWO}), "--device", "cpu")[0]
+def imitated(on_both):
+    """The same jobs, and those of two ranks, on fake tensors."""
+    return on_both[1]
 
 
 def of(jobs, cases):
@@ -172,7 +193,7 @@ def test_real_and_fake_tensors_hold_the_same(imitated, on_cpu):
 
 def test_several_ranks_hold_what_one_of_a_fake_group_holds(tool, imitated, measured):
     """FSDP, DDP and tensor parallelism: two processes under torchrun, and a simulation of one of them, to the byte."""
-    found, _ = tool("validation.measure", named(TWO), "--device", "cpu", ranks=2)
+    found, _ = tool(("validation.measure", named(TWO), "--device", "cpu"), ranks=2)
     assert bytes_of(found) == bytes_of(of(TWO, imitated))
     assert len(found) == 7 * len(TWO)
     alone, errors = measured
@@ -201,7 +222,7 @@ def test_simulated_steps_are_predicted_and_reproduce_the_truth(tool):
         "eight": job(optimizer="adamw-8bit"),
         "fused": job(loss="fused-linear"),
     }
-    found, errors = tool("validation.simulate", [*named(tiny), *whole])
+    found, errors = tool(("validation.simulate", [*named(tiny), *whole]))
     assert "refused" not in errors
     measured = bytes_of(found)
     for case in sample:

@@ -78,11 +78,11 @@ def taken(files):
         yield (name + "c", compiled(content, "/lib/python/" + name)) if is_module else (name, content)
 
 
-def standard():
+def standard(own):
     with zipfile.ZipFile("/stdlib.zip") as archive:
         yield from ((name, archive.read(name)) for name in archive.namelist() if wanted(name) and name != "dataclasses.py")
         yield "dataclasses.py", archive.read("dataclasses.py").replace(DESCRIBES, b"if False:") + REMEMBERS
-        yield "generated_code.py", f"CODE = {marshal.dumps(generated())!r}".encode()
+        yield "generated_code.py", f"CODE = {marshal.dumps(generated(own))!r}".encode()
 
 
 # Data classes write their methods as source and compile it, and describe their signatures where docstrings are left out:
@@ -96,11 +96,16 @@ def exec(source, *places):
 """
 
 
-def generated():
-    """What data classes compile while memcore is imported and answers."""
-    import builtins, dataclasses
+def generated(own):
+    """What data classes compile while memcore is imported, from its bytecode, and answers."""
+    import builtins, dataclasses, sys
 
     found = {}
+    for name, content in own.items():
+        path = Path("/own", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    sys.path.insert(0, "/own")
 
     def keep(source, *places):
         found[source] = compile(source, "<string>", "exec", dont_inherit=True, optimize=2)
@@ -125,7 +130,7 @@ def installed():
     files = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
     yield from ((f"memcore/{path.relative_to(root).as_posix()}", path.read_bytes()) for path in files)
 `);
-const everything = "packed(dict(taken(standard())) | dict(taken(installed())))";
+const everything = "own = dict(taken(installed())); packed(dict(taken(standard(own))) | own)";
 const library = `${output}/library.zip`;
 writeFileSync(library, compiler.runPython(everything).toJs());
 
@@ -148,7 +153,7 @@ const memory = answered.makeMemorySnapshot();
 const header = new Uint32Array(memory.buffer, memory.byteOffset, 2)[1]; // its length; the heap follows
 const kept = [[0, header], ...filled(memory, header)].map(([from, to]) => [from, to, hashOf(memory.subarray(from, to))]);
 const bytes = Buffer.concat(kept.map(([from, to]) => memory.subarray(from, to)));
-writeFileSync(`${output}/memory.bin`, gzipSync(bytes, { level: 9 }));
+writeFileSync(`${output}/memory.bin`, gzipSync(bytes, { level: 8 }));
 
 const script = `${output}/python.mjs`;
 const text = readFileSync(script, "utf8");

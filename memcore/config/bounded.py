@@ -50,7 +50,7 @@ def _beyond(data: object) -> Iterator[Problem]:
 
 
 def _text(path: str, text: str) -> Iterator[Problem]:
-    """What is wrong with a text."""
+    """Yield what is wrong with a text."""
     if len(text) > CONFIG_LENGTH:
         yield Problem(path, Message("longer than {:,} characters", CONFIG_LENGTH))
     else:
@@ -58,7 +58,7 @@ def _text(path: str, text: str) -> Iterator[Problem]:
 
 
 def _halved(path: str, text: str) -> Iterator[Problem]:
-    """What is wrong with a text that no file can carry."""
+    """Yield what is wrong with a text that no file can carry."""
     try:
         encodable(text)
     except ValueError as error:

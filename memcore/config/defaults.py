@@ -8,7 +8,7 @@ from math import gcd
 from typing import Any
 
 from memcore.config.hardware import Hardware
-from memcore.config.kinds import Implied, OtherWord, ShortName
+from memcore.config.kinds import Taken
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting, ValueT
 from memcore.config.settings import SETTINGS, Config
@@ -59,15 +59,15 @@ class Defaults:
 
     def __init__(self, config: Config) -> None:
         self._values = config.values
-        self.assumptions: list[Assumption] = [*_short_names(config)]
+        self.assumptions: list[Assumption] = [*_taken(config)]
         self.problems: list[Problem] = []
 
     def given(self, of: Setting[ValueT]) -> ValueT | None:
-        """The value of a setting, or None."""
+        """Return the value of a setting, or None."""
         return self._values.get(of)
 
     def take(self, of: Setting[ValueT], default: ValueT, reason: str | None = None) -> ValueT:
-        """The value of a setting, else a default, which is noted; a reason makes it notable."""
+        """Return the value of a setting, else a default, which is noted; a reason makes it notable."""
         value = self.given(of)
         if value is not None:
             return value
@@ -116,23 +116,18 @@ class Defaults:
                 self.refuse(path, "found {!r}, which is not supported yet with {}; leave it out", value, engine)
 
 
-def _short_names(config: Config) -> Iterator[Assumption]:
-    """Yield what was taken for names that several rows of a catalog have, for other words, and what settings bring."""
+def _taken(config: Config) -> Iterator[Assumption]:
+    """Yield what was taken for another word, an ambiguous name or an absent setting, and what it brings."""
     for path, value in config.values.items():
-        if isinstance(value, OtherWord):
+        if isinstance(value, Taken):
             yield Assumption(path, str(value), value.reason, notable=True)
             for other, brought in value.brings.items():
                 if config.get(other) == brought:
                     yield Assumption(other, brought, value.reason, notable=True)
-        if isinstance(value, ShortName):
-            reason = Message("the usual meaning of this name; others: {}", joined(", ", value.others))
-            yield Assumption(path, str(value), reason, notable=True)
-        if isinstance(value, Implied):
-            yield Assumption(path, str(value), Message("{} runs it", value.by), notable=True)
 
 
 @lru_cache(maxsize=64)
 def _of_others(engine: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Settings that an engine does not have, with the engines that do."""
+    """Return settings that an engine does not have, with the engines that do."""
     found = ((path, setting.engines) for path, setting in SETTINGS.items())
     return tuple((path, engines) for path, engines in found if engines is not None and engine not in engines)

@@ -16,13 +16,13 @@ DEFLATED = "deflate:"
 
 
 def deflated(value: Mapping[str, object]) -> str:
-    """An object as text for a URL."""
+    """Return an object as text for a URL."""
     packed = zlib.compress(json.dumps(dict(value), separators=(",", ":"), sort_keys=True).encode(), 9)
     return DEFLATED + base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
 def inflated(text: str) -> Mapping[str, object]:
-    """The object of a text from a URL, which is hostile until checked."""
+    """Return the object of a text from a URL, which is hostile until checked."""
     packed = text.removeprefix(DEFLATED)
     inflate = zlib.decompressobj()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memcore.config.kinds import Called, Choice, Flag, Integer, Number, Text, Version, other_word
+from memcore.config.kinds import Called, Choice, Flag, Integer, Number, Taken, Text, Version
 from memcore.config.schema import Section, setting
 from memcore.messages import Message
 from memcore.registry import ENGINES, LOOPS, MEANT, STANDING_FOR, TRAINERS, loop_called
@@ -19,7 +19,7 @@ class EngineSettings(Section, path="engine", shorthand="type"):
             {name: home.meaning for name, home in ENGINES.items()},
             impossible={name: Message("memcore calls {}", flags) for name, flags in MEANT.items()},
             also={
-                name: other_word(engine, why, {f"engine.{key}": value for key, value in own.items()})
+                name: Taken(engine, why, brings={f"engine.{key}": value for key, value in own.items()})
                 for name, (engine, why, own) in STANDING_FOR.items()
             },
         ),
@@ -150,7 +150,7 @@ class EngineSettings(Section, path="engine", shorthand="type"):
 
 
 def release(version: object) -> tuple[int, ...]:
-    """A release as numbers.
+    """Return a release as numbers.
 
     >>> release("0.19.0"), release("v0.2.6.post1")
     ((0, 19, 0), (0, 2, 6))

@@ -98,13 +98,13 @@ class Imported:
     notes: list[str] = field(default_factory=list)
 
     def section(self, name: str) -> dict[str, Any]:
-        """A section, for changes."""
+        """Return a section, for changes."""
         found: dict[str, Any] = self.config[name]
         return found
 
 
 def imported(data: Mapping[str, object]) -> Imported:
-    """A file of that calculator in this project's words; any other config as it is.
+    """Return a file of that calculator in this project's words; any other config as it is.
 
     >>> imported({"model": "gpt2", "training": {"dtype": "bf16"}, "engine": {"type": "pytorch_ddp"}}).config["engine"]
     {'type': 'ddp'}
@@ -138,12 +138,12 @@ def _given(value: object) -> object:
 
 
 def _ours(words: Mapping[str, Any], value: Any) -> Any:
-    """A word of its tables as ours; whatever else stands there is refused where it is read."""
+    """Return a word of its tables as ours; whatever else stands there is refused where it is read."""
     return words.get(value, value) if isinstance(value, str) else value
 
 
 def _count(section: Mapping[str, Any], key: str, default: int | None = 1) -> int | None:
-    """A count of at least one; None for what is none, and refused where it is read."""
+    """Return a count of at least one; None for what is none, and refused where it is read."""
     found = section.get(key, default)
     return found if isinstance(found, int) and not isinstance(found, bool) and 0 < found <= _MOST else None
 
@@ -287,7 +287,7 @@ def _routes(value: object) -> object:
 
 
 def _mixture(model: Mapping[str, Any], experts: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-    """A mixture of experts in the words of Qwen2-MoE, or without a shared expert of Mixtral."""
+    """Return a mixture of experts in the words of Qwen2-MoE, or without a shared expert of Mixtral."""
     missing = [name for name in list(SIZES)[:3] if name not in model]
     if missing:
         raise ConfigError.at("model", "a mixture of experts needs {}", joined(", ", missing))

@@ -10,7 +10,7 @@ from memcore.config.settings import MODEL, SECTIONS
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of a config file; `null` means the same as leaving a key out."""
+    """Return the schema of a config file; `null` means the same as leaving a key out."""
     sections: dict[str, list[type[Section]]] = {}
     for each in SECTIONS:
         sections.setdefault(each.path, []).append(each)
@@ -26,7 +26,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _section(parts: Sequence[type[Section]]) -> dict[str, Any]:
-    """A section, which several declare together, or in its place its one setting with a short form."""
+    """Return a section, which several declare together, or in its place its one setting with a short form."""
     allowed: list[dict[str, Any]] = [_object(parts), {"type": "null"}]
     short = next((getattr(each, each.shorthand) for each in parts if each.shorthand), None)
     if short is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from memcore import limits
 from memcore.config.deflated import DEFLATED, deflated, inflated
@@ -50,16 +50,16 @@ class Kind(Protocol[KindT_co]):
     """What a setting's values are."""
 
     def check(self, value: object) -> KindT_co:
-        """The value, if it is allowed."""
+        """Return the value, if it is allowed."""
 
     def parse(self, text: str) -> KindT_co:
-        """The value that a text stands for."""
+        """Return the value that a text stands for."""
 
     def spell(self, value: object) -> str:
-        """A value as text."""
+        """Return a value as text."""
 
     def schema(self) -> JsonSchema:
-        """Its JSON Schema."""
+        """Return its JSON Schema."""
 
 
 class Plain:
@@ -72,7 +72,7 @@ class Plain:
 
 
 def _whole(value: object) -> object:
-    """A number without a fraction as an integer, as JSON Schema has it, and as files write it: 5e8."""
+    """Return a number without a fraction as an integer, as JSON Schema has it, and as files write it: 5e8."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -191,25 +191,41 @@ class Flag:
         return {"type": "boolean"}
 
 
-class OtherWord(str):
-    """An option that was given by another word, which says more than that."""
+class Taken(str):
+    """A value that was not given as such: another word, an ambiguous name or another setting stands for it.
 
-    __slots__ = ("brings", "reason")
-    brings: Mapping[str, str]
-    """Further settings that the word stands for, by path."""
-    reason: str
-    """Why the option is taken for the word."""
-
-
-def other_word(option: str, reason: str, brings: Mapping[str, str]) -> OtherWord:
-    """Return an option with what another word for it says.
-
-    >>> other_word("llama.cpp", "Ollama runs it", {"engine.fork": "ollama"}).brings
+    >>> Taken("llama.cpp", "Ollama runs it", brings={"engine.fork": "ollama"}).brings
     {'engine.fork': 'ollama'}
     """
-    found = OtherWord(option)
-    found.brings, found.reason = brings, reason
-    return found
+
+    __slots__ = ("brings", "is_implied", "others", "reason")
+
+    def __new__(
+        cls,
+        value: str,
+        reason: str = "",
+        *,
+        brings: Mapping[str, str] | None = None,
+        others: Sequence[str] = (),
+        is_implied: bool = False,
+    ) -> Self:
+        """Build a value with why it is taken.
+
+        Args:
+            value: The value.
+            reason: Why it is taken, as the user is told.
+            brings: Further settings that the given word stands for, by path.
+            others: Other values that the given name may mean.
+            is_implied: Whether nothing was given and another setting decides, which decides again if it changes.
+        """
+        found = super().__new__(cls, value)
+        found.reason, found.brings, found.others, found.is_implied = reason, brings or {}, others, is_implied
+        return found
+
+    reason: str
+    brings: Mapping[str, str]
+    others: Sequence[str]
+    is_implied: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +240,7 @@ class Choice(Plain):
     impossible: Mapping[str, str] = field(default_factory=dict)
     """Words that are known, and why they stand for nothing."""
     also: Mapping[str, str] = field(default_factory=dict)
-    """Other words for an option, which may say more (`OtherWord`)."""
+    """Other words for an option, which may say more (`Taken`)."""
 
     def check(self, value: object) -> str:
         if isinstance(value, str):
@@ -358,20 +374,6 @@ class Names:
 _NAME = re.compile(rf"[\w.-]{{1,{limits.NAME_LENGTH}}}")
 
 
-class ShortName(str):
-    """A row's id that was given by a short name, which others may have, too."""
-
-    __slots__ = ("others",)
-    others: tuple[str, ...]
-
-
-class Implied(str):
-    """A value that another setting brings with it where nothing else is said."""
-
-    __slots__ = ("by",)
-    by: str
-
-
 def _no_usual(meant: Sequence[str]) -> str | None:
     return None
 
@@ -398,9 +400,9 @@ class Listed(Plain):
         usual = self.usual(meant)
         if usual is None:
             raise Unlisted(value, self.catalog, self.titles, meant, self.otherwise)
-        found = ShortName(usual)
-        found.others = tuple(each for each in meant if each != usual)
-        return found
+        others = tuple(each for each in meant if each != usual)
+        reason = Message("the usual meaning of this name; others: {}", joined(", ", others))
+        return Taken(usual, reason, others=others)
 
     def parse(self, text: str) -> str:
         return self.check(text.strip().lower())
@@ -410,14 +412,14 @@ class Listed(Plain):
 
 
 def encodable(text: str) -> str:
-    """A text that links and files can carry: half of a surrogate pair has no encoding."""
+    """Return a text that links and files can carry: half of a surrogate pair has no encoding."""
     if any("\ud800" <= each <= "\udfff" for each in text):
         raise ValueError("found a lone surrogate (half a character), which no file can contain")
     return text
 
 
 def _without_infinity(model: Mapping[str, object]) -> Mapping[str, object]:
-    """A config.json that JSON can hold: its infinite limits are spelled as transformers does."""
+    """Return a config.json that JSON can hold: its infinite limits are spelled as transformers does."""
     found: dict[str, object] = {}
     for name, each in (("", model), *((name, model.get(name)) for name in ("text_config", "llm_config"))):
         if isinstance(each, Mapping) and (spelled := with_limits(each)) is not each:

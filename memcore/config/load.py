@@ -15,7 +15,7 @@ Sections = tuple[type[Section], ...]
 
 
 def from_plain(sections: Sections, model: Setting[Any], data: object) -> dict[str, Any]:
-    """The values of what a JSON file holds, by path.
+    """Return the values of what a JSON file holds, by path.
 
     Raises ConfigError with every problem found: unknown keys, wrong types, values that are not allowed.
     """
@@ -50,7 +50,7 @@ def _own(section: type[Section]) -> Iterator[Setting[Any]]:
 
 @lru_cache(maxsize=64)
 def _inner(sections: Sections) -> Sections:
-    """The sections with those within them."""
+    """Return the sections with those within them."""
     return tuple(each for section in sections for each in (section, *_inner(tuple(within(section)))))
 
 
@@ -67,7 +67,8 @@ def _read(
         here = f"{path}.{key}" if path else str(key)
         meant = known.get(key)
         if meant is None:
-            problems.append(Problem(here, "unknown key", nearest(str(key), known) if len(problems) < LISTED else None))
+            close = _close(str(key), known, sections) if len(problems) < LISTED else None
+            problems.append(Problem(here, "unknown key", close))
         elif not isinstance(meant, Setting):
             _section(meant, sections, value, values, problems)
         elif meant in values:
@@ -77,6 +78,22 @@ def _read(
                 values[meant] = meant.kind.check(value)
             except ValueError as error:
                 problems.append(problem_of(here, error))
+
+
+def _close(key: str, known: Mapping[str, Setting[Any] | str], sections: Sections) -> str | None:
+    """Return what an unknown key may be: the nearest here, or the setting that has its name elsewhere or in flags."""
+    return nearest(key, known) or _paths(sections).get(key.replace("-", "_").lower())
+
+
+@lru_cache(maxsize=1)
+def _paths(sections: Sections) -> Mapping[str, str]:
+    """Return the path of the setting that each name, alias and flag stands for, the first of several."""
+    found: dict[str, str] = {}
+    for section in _inner(sections):
+        for each in _own(section):
+            for name in (each.name, *each.aliases, each.flag.replace("-", "_")):
+                found.setdefault(name, str(each))
+    return found
 
 
 def _section(path: str, sections: Sections, value: object, values: dict[str, Any], problems: list[Problem]) -> None:
@@ -121,7 +138,7 @@ def to_plain(values: Mapping[str, Any], sections: Sections) -> dict[str, Any]:
 
 
 def _in_order(values: Mapping[str, Any], sections: Iterable[type[Section]]) -> Iterator[tuple[str, Any]]:
-    """Values in the order in which their settings are declared, what belongs to no section first."""
+    """Yield values in the order in which their settings are declared, what belongs to no section first."""
     order = {each: None for section in _inner(tuple(sections)) for each in _own(section)}
     yield from ((path, value) for path, value in values.items() if path not in order)
     yield from ((path, values[path]) for path in order if path in values)

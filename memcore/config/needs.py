@@ -35,8 +35,24 @@ _TRAINED = Need(Training.activation_checkpointing.policy, ("full", "selective"))
 _SELECTIVE = Need(Training.activation_checkpointing.policy, ("selective",))
 _ADAPTED = Need(Training.adapter.type, (ANY,))
 _PROMPTED = ("prefix-tuning", "prompt-tuning", "p-tuning")
-_RANKED = ("lora", "rslora", "dora", "adalora", "vera", "loha", "lokr", "oft", "tinylora", "randlora", "miss")
-_TARGETED = (*_RANKED, "boft", "ia3", "fourierft", "road")
+_RANKED = (
+    "lora",
+    "rslora",
+    "dora",
+    "adalora",
+    "vera",
+    "loha",
+    "lokr",
+    "oft",
+    "tinylora",
+    "randlora",
+    "miss",
+    "delora",
+    "gralora",
+    "hira",
+    "pvera",
+)
+_TARGETED = (*_RANKED, "boft", "ia3", "fourierft", "road", "c3a")
 STAGED = Need(Parallelism.pipeline_parallel_size, (SEVERAL,))
 ROUTED = Need(EXPERTS, (ANY,))
 IN_FP8 = Need(Training.precision, ("fp8-mixed",))
@@ -55,7 +71,7 @@ NEEDS: Mapping[str, Need] = {
     Training.adapter.target_parameters: Need(EXPERTS, (ANY,)),
     Training.adapter.use_rslora: Need(Training.adapter.type, ("lora", "rslora", "dora")),
     Training.adapter.decompose_factor: Need(Training.adapter.type, ("lokr",)),
-    Training.adapter.block_size: Need(Training.adapter.type, ("oft", "boft")),
+    Training.adapter.block_size: Need(Training.adapter.type, ("oft", "boft", "c3a")),
     Training.adapter.num_trainable_tokens: Need(Training.adapter.type, ("trainable-tokens",)),
     Training.adapter.u: Need(Training.adapter.type, ("tinylora",)),
     Training.adapter.n_frequency: Need(Training.adapter.type, ("fourierft",)),

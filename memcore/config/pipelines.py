@@ -15,7 +15,7 @@ class Layout:
     """Layers of each pipeline stage: counts, as text separated by commas, or Megatron's layout."""
 
     def check(self, value: object) -> str | list[int]:
-        """The counts as a list, or Megatron's layout."""
+        """Return the counts as a list, or Megatron's layout."""
         if isinstance(value, str) and _LAYOUT.fullmatch(value):
             counts = value.split(",")
             return [limits.whole(each) for each in counts] if all(each.isdecimal() for each in counts) else value
@@ -37,7 +37,7 @@ class Layout:
         return value if isinstance(value, str) else ",".join(str(each) for each in value)  # type: ignore[attr-defined]
 
     def schema(self) -> JsonSchema:
-        """Its JSON Schema."""
+        """Return its JSON Schema."""
         count = {"type": "integer", "minimum": 0}
         counts = {"type": "array", "items": count, "minItems": 1, "maxItems": limits.LIST_LENGTH}
         return {"anyOf": [{"type": "string", "pattern": f"^{_LAYOUT.pattern}$"}, counts]}

@@ -43,7 +43,7 @@ class Setting(str, Generic[ValueT_co]):  # noqa: SLOT000 - it carries what is kn
 
     @property
     def name(self) -> str:
-        """Its key within its section."""
+        """Return its key within its section."""
         return self.rpartition(".")[2]
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
@@ -97,7 +97,7 @@ class Section:
 
 
 def settings_of(section: type[Section]) -> Iterator[Setting[Any]]:
-    """Every setting of a section and of those within it, in the order of their declaration."""
+    """Yield every setting of a section and of those within it, in the order of their declaration."""
     for declared in vars(section).values():
         if isinstance(declared, Setting):
             yield declared
@@ -106,5 +106,5 @@ def settings_of(section: type[Section]) -> Iterator[Setting[Any]]:
 
 
 def within(section: type[Section]) -> Iterator[type[Section]]:
-    """The sections that are attributes of a section."""
+    """Return the sections that are attributes of a section."""
     return (each for each in vars(section).values() if isinstance(each, type) and issubclass(each, Section))

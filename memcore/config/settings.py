@@ -16,12 +16,13 @@ from memcore.config.bounded import check
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.imported import imported
-from memcore.config.kinds import Implied, ModelName, OtherWord
+from memcore.config.kinds import ModelName, Taken
 from memcore.config.load import from_plain, problem_of, to_plain
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, ValueT, setting, settings_of
 from memcore.config.training import Training
 from memcore.errors import ConfigError
+from memcore.messages import Message
 from memcore.records import dataclass
 
 MODEL = setting(
@@ -35,7 +36,7 @@ MODEL = setting(
 
 
 def _sections() -> Iterator[type[Section]]:
-    """Every section, in the order of forms and references."""
+    """Yield every section, in the order of forms and references."""
     own: list[type[Section]] = [each for module in registry.engine_modules("settings") for each in module.SECTIONS]
     yield Training
     yield from (each for each in own if each.path != EngineSettings.path)
@@ -67,16 +68,15 @@ _claim()
 
 
 def _with_engine(values: dict[str, Any]) -> dict[str, Any]:
-    """The same with the engine that a training loop runs, where none is named and nothing is served."""
+    """Return the values with the engine that a training loop runs, where none is named and nothing is served."""
     given, by = values.get(EngineSettings.type), values[EngineSettings.framework]
-    if (given is None or isinstance(given, Implied)) and not any(path.startswith("inference.") for path in values):
+    is_open = given is None or (isinstance(given, Taken) and given.is_implied)
+    if is_open and not any(path.startswith("inference.") for path in values):
         values.pop(EngineSettings.type, None)
         loop = registry.LOOPS.get(by, registry.Loop())
         found = loop.engine or (loop.several if values.get(Hardware.num_gpus, 1) > 1 else "")
         if found:
-            engine = Implied(found)
-            engine.by = by
-            values[EngineSettings.type] = engine
+            values[EngineSettings.type] = Taken(found, Message("{} runs it", by), is_implied=True)
     return values
 
 
@@ -113,7 +113,7 @@ class Config:
     def of(cls, values: Mapping[str, Any]) -> Config:
         """Build a config from checked values, and from what words among them bring; None counts as absent."""
         found = {path: value for path, value in values.items() if value is not None}
-        for word in [value for value in found.values() if isinstance(value, OtherWord)]:
+        for word in [value for value in found.values() if isinstance(value, Taken)]:
             found = {**word.brings, **found}
         return cls(found if found.get(EngineSettings.framework) is None else _with_engine(found))
 

@@ -13,13 +13,13 @@ FLAGS: Mapping[str, str] = {setting.flag: path for path, setting in SETTINGS.ite
 
 
 def to_texts(config: Config) -> dict[str, str]:
-    """The settings that are given, by path, as text."""
+    """Return the settings that are given, by path, as text."""
     found = ((path, config.get(path)) for path in SETTINGS)
     return {path: SETTINGS[path].kind.spell(value) for path, value in found if value is not None}
 
 
 def from_texts(texts: Mapping[str, str], base: Mapping[str, object] | None = None) -> Config:
-    """A config from texts by path, over what a file has given; an empty text means absent.
+    """Return a config from texts by path, over what a file has given; an empty text means absent.
 
     Raises ConfigError naming every text that cannot be understood.
     """

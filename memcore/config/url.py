@@ -57,7 +57,7 @@ class Link:
 
 
 def encode_fragment(config: Config, others: Iterable[Config] = ()) -> str:
-    """The fragment of a config, without the `#`, and of other jobs on the same GPUs.
+    """Return the fragment of a config, without the `#`, and of other jobs on the same GPUs.
 
     >>> encode_fragment(Config.from_dict({"model": "gpt2", "training": {"sequence_length": 1024}}))
     'v1&model=gpt2&seq=1024'
@@ -70,7 +70,7 @@ def encode_fragment(config: Config, others: Iterable[Config] = ()) -> str:
 
 
 def decode_fragment(text: str) -> Config:
-    """The config of a fragment, or of a whole URL with one, alone where other jobs run on the same GPUs.
+    """Return the config of a fragment, or of a whole URL with one, alone where other jobs run on the same GPUs.
 
     Raises ConfigError naming every part that cannot be understood.
     """
@@ -179,7 +179,7 @@ def _unescaped(spelled: str) -> str:
 
 
 def _path(name: str, text: str) -> str | None:
-    """The path of the setting that a name stands for, or stood for in the past."""
+    """Return the path of the setting that a name stands for, or stood for in the past."""
     now, former = FLAGS.get(name), FORMER.get(name)
     if now is None or former is None or _takes(now, text) or not _takes(former, text):
         return now or former

@@ -24,7 +24,6 @@ LIGHTNING = "lightning-fabric, utilities/throughput.py"
 GPU_CATALOG = "a public catalog of GPUs"
 UNCONFIRMED = "vendor's figure, unconfirmed"
 ALIKE = "nvidia-smi's total, less what the driver keeps of cards alike"
-LISTED_BY_DRIVER = "nvidia-smi's total in public logs"
 WORKING_SET = "recommendedMaxWorkingSetSize in public logs of llama.cpp"
 BANDWIDTHS = "ggml-org/llama.cpp, discussion 4167"
 

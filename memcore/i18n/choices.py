@@ -90,6 +90,13 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
         "TinyLoRA：每层一个小向量，位于冻结的奇异向量之间"
     ),
     "MiSS: one matrix over sums of input groups": "MiSS：一个矩阵作用于输入分组之和",
+    "C3A: circulant blocks, multiplied by after a Fourier transform": "C3A：循环块，经傅里叶变换后相乘",
+    "DeLoRA: LoRA whose matrices are of bounded length": "DeLoRA：矩阵长度受限的 LoRA",
+    "GraLoRA: LoRA for each of four blocks of the matrix": "GraLoRA：为矩阵的四个块各设一对 LoRA",
+    "HiRA: a low-rank matrix times the frozen one, element by element, as a dense matrix": (
+        "HiRA：低秩矩阵与冻结矩阵逐元素相乘，展开为稠密矩阵"
+    ),
+    "PVeRA: VeRA that samples between a mean and a variance": "PVeRA：按均值与方差采样的 VeRA",
     "IA3: a factor per output row, or per input element of the last feed-forward matrix": (
         "IA3：每个输出行一个因子，或前馈层最后矩阵的每个输入元素一个因子"
     ),

@@ -40,7 +40,9 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.adapter.target_parameters": "带 LoRA 的专家矩阵，如 `gate_up_proj`。每次前向传播都会创建并保留其副本。",
     "training.adapter.use_rslora": "LoRA 的输出按秩的平方根缩放（rsLoRA），不增加显存。",
     "training.adapter.decompose_factor": "LoKr：第一个矩阵的宽度，须能整除层宽。",
-    "training.adapter.block_size": "OFT 与 BOFT：旋转块的大小（`oft_block_size`、`boft_block_size`）。",
+    "training.adapter.block_size": (
+        "OFT 与 BOFT：旋转块的大小（`oft_block_size`、`boft_block_size`）；C3A：循环块的大小。"
+    ),
     "training.adapter.num_trainable_tokens": "可训练的嵌入行数（PEFT 的 `token_indices`）。",
     "training.adapter.u": "TinyLoRA：每层可训练的数值个数。",
     "training.adapter.n_frequency": "FourierFT：每层可训练的傅里叶系数个数。",

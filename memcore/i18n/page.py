@@ -38,12 +38,12 @@ def speaking(language: str) -> Iterator[None]:
 
 
 def language() -> str:
-    """The language that is spoken."""
+    """Return the language that is spoken."""
     return _LANGUAGE.get()
 
 
 def say(key: str, /, **values: object) -> str:
-    """A text of the table in the language that is spoken.
+    """Return a text of the table in the language that is spoken.
 
     >>> say("cancel")
     'Cancel'
@@ -55,7 +55,7 @@ def say(key: str, /, **values: object) -> str:
 
 
 def label(path: str, english: str) -> str:
-    """The label of a setting or group: translated where the table has it, else as the schema has it."""
+    """Return the label of a setting or group: translated where the table has it, else as the schema has it."""
     return say(f"label {path}") if f"label {path}" in WORDS else translated(english)
 
 

@@ -34,7 +34,7 @@ class Piece:
 
     @property
     def key(self) -> str:
-        """Its words alone: with braces for its places, whatever their names and formats are."""
+        """Return its words alone: with braces for its places, whatever their names and formats are."""
         return "".join(_escaped(text) + ("" if name is None else "{}") for text, name, *_ in self.fields)
 
     @property
@@ -45,7 +45,7 @@ class Piece:
 
 @lru_cache(maxsize=512)
 def pieces(template: str) -> tuple[Piece, ...]:
-    """The parts of a template.
+    """Return the parts of a template.
 
     >>> [each.key for each in pieces("found {!r:.80}; leave it out")]
     ['found {}', 'leave it out']
@@ -62,7 +62,7 @@ Table = Mapping[str, tuple[Sequence[str], Sequence[Field]]]
 
 
 def table(rows: Mapping[str, str]) -> Table:
-    """The rows of templates."""
+    """Return the rows of templates."""
     found = {}
     for english, chinese in rows.items():
         if "{" in english:
@@ -94,12 +94,12 @@ def _template(key: str) -> tuple[Sequence[str], Sequence[Field]] | None:
 
 
 def _answer(text: str) -> str | None:
-    """A whole text of an answer or of a setting."""
+    """Return a whole text of an answer or of a setting."""
     return ANSWERS_IN_CHINESE.get(text) or words().get(text)
 
 
 def _plain(text: str) -> str | None:
-    """A text without values; a name, which has no word in small letters, is not among the messages."""
+    """Return a text without values; a name, which has no word in small letters, is not among the messages."""
     row = _answer(text)
     if row is not None:
         return row
@@ -125,7 +125,7 @@ def in_chinese(said: str, *, names: bool = False) -> str:
 
 
 def _filled(piece: Piece, values: Iterator[object], *, names: bool) -> str:
-    """A piece with its values: by its row, else words or names with what stands between them."""
+    """Return a piece with its values: by its row, else words or names with what stands between them."""
     own = [(next(values), spec, kind) for _, name, spec, kind in piece.fields if name is not None]
     if not own:
         text = "".join(text for text, *_ in piece.fields)

@@ -168,12 +168,19 @@ tensors. Start with:
         "Memory: needs {need} ({low} to {high}) on each GPU, leaving {free} ({share}%) free.",
         "显存：每块 GPU 需要 {need}（{low} 至 {high}），剩余 {free}（{share}%）。",
     ),
+    "cli-memory-of-one": (
+        "Memory: needs {need} ({low} to {high}), leaving {free} ({share}%) free.",
+        "显存：需要 {need}（{low} 至 {high}），剩余 {free}（{share}%）。",
+    ),
     "cli-pace": ("Speed: {pace} tokens/s", "速度：{pace} token/s"),
     "cli-pace-each": (
         "Speed: {pace} tokens/s for each of {users} users",
         "速度：{users} 个用户，每个用户 {pace} token/s",
     ),
-    "cli-pace-at": ("at {length} tokens, while no prompt is read.", "上下文为 {length} 个 token，不计提示词处理。"),
+    "cli-pace-at": (
+        "at a context of {length} tokens, not counting prompts.",
+        "上下文为 {length} 个 token，不计提示词处理。",
+    ),
     "cli-speed": (
         "Speed: {expected} tokens/s ({low} to {high}) by the cost model;",
         "速度：按成本模型为 {expected} token/s（{low} 至 {high}）；",
@@ -368,13 +375,13 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "found {value}, a server": "值为 {value}，是推理服务",
     "a size alone is estimated for training only": "只给规模时只能估算训练",
     # Headings of a search
-    "What fits, cheapest first (*: none is better in headroom, cost and GPUs)": (
-        "放得下的策略，代价从低到高（*：余量、代价与 GPU 数上没有更优者）"
+    "What fits, cheapest first (*: Pareto-optimal in headroom, cost and GPUs)": (
+        "放得下的策略，代价从低到高（*：余量、代价与 GPU 数的帕累托最优）"
     ),
-    "Cheapest first; name an accelerator to see what fits (*: none is better in memory, cost and GPUs)": (
-        "代价从低到高；指定加速器后才知道哪些放得下（*：显存、代价与 GPU 数上没有更优者）"
+    "Cheapest first; name an accelerator to see what fits (*: Pareto-optimal in memory, cost and GPUs)": (
+        "代价从低到高；指定加速器后才知道哪些放得下（*：显存、代价与 GPU 数的帕累托最优）"
     ),
-    "How, in the same order": "做法（顺序相同）",
+    "Flags, in the same order": "选项（顺序同上）",
     "Not tried": "未尝试",
     "Refused": "被拒绝",
     # Help

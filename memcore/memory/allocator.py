@@ -49,7 +49,7 @@ class Knobs:
     come. PyTorch collects only where `set_per_process_memory_fraction` gave a limit."""
 
     def rounded(self, size: int) -> int:
-        """A request's bytes (`roundup_power2_next_division`)."""
+        """Return a request's bytes (`roundup_power2_next_division`)."""
         if self.divisions < 2 or size <= ALIGNMENT * self.divisions or not size & (size - 1):
             return size
         step = (1 << (size.bit_length() - 1)) // self.divisions
@@ -162,11 +162,11 @@ class Pool:
 
     @property
     def reserved(self) -> int:
-        """Bytes of segments of all pools that share the room."""
+        """Return bytes of segments of all pools that share the room."""
         return self.room.reserved
 
     def allocate(self, size: int) -> int:
-        """The address of a block of at least `size` bytes."""
+        """Return the address of a block of at least `size` bytes."""
         (place,) = self.allocate_all((size,))
         address = place[1] * ALIGNMENT
         self._held[address] = place
@@ -272,7 +272,7 @@ class Pool:
                 of_size[size] = [-address]
 
     def _choose(self, wanted: int) -> int:
-        """The place of the size that serves a request, where it is not simply the smallest (`get_free_block`).
+        """Return the place of the size that serves a request, where it is not simply the smallest (`get_free_block`).
 
         What is free at an expandable segment's end counts as all that the segment may grow to: whatever is larger goes
         first. Blocks that are not split serve small requests never, and large ones with at most 20 MiB to spare.
@@ -305,7 +305,7 @@ class Pool:
             del self._sizes[bisect_left(self._sizes, size)], self._of_size[size]
 
     def _open(self, size: int) -> Place:
-        """A new segment; segments never touch."""
+        """Return a new segment; segments never touch."""
         place = _segment(size), self._top
         self.room.take(place[0] * ALIGNMENT)
         self._top += place[0] + ROUNDING // ALIGNMENT
@@ -384,7 +384,7 @@ class Pool:
 
 
 def _segment(wanted: int) -> int:
-    """The size of the segment that is opened for a request; both in units of `ALIGNMENT`."""
+    """Return the size of the segment that is opened for a request; both in units of `ALIGNMENT`."""
     size = wanted * ALIGNMENT
     return (LARGE_SEGMENT if size < LARGE_SEGMENT // 2 else -(-size // ROUNDING) * ROUNDING) // ALIGNMENT
 
@@ -410,7 +410,7 @@ def reserved(
     knobs: Knobs = USUAL,
     room: DeviceMemory | None = None,
 ) -> int:
-    """Bytes that the allocator holds after two steps; later ones find what they need."""
+    """Return bytes that the allocator holds after two steps; later ones find what they need."""
     room = room or DeviceMemory()
     pools = {name: Pool(room, knobs) for name in {"default", *(block.pool for block in program.blocks)}}
     replay = _Replay(program, values, pools, knobs)
@@ -440,7 +440,7 @@ def small_segments(size: int) -> int:
 
 
 def large(sizes: Iterable[int]) -> Iterable[int]:
-    """Those that are not served from small segments."""
+    """Return those that are not served from small segments."""
     return (size for size in sizes if size > SMALL)
 
 
@@ -454,7 +454,7 @@ def alike(blocks: Sequence[Block]) -> Sequence[Sequence[int]]:
 
 
 def oldest(live: Sequence[list[Place]], like: Sequence[int]) -> Place:
-    """The oldest place of blocks that are alike: a repeated layer frees what the one before it made."""
+    """Return the oldest place of blocks that are alike: a repeated layer frees what the one before it made."""
     return next(live[each] for each in like if live[each]).pop(0)
 
 

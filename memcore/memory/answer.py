@@ -31,7 +31,7 @@ class Answer(ABC):
     @property
     @abstractmethod
     def readings(self) -> tuple[Reading, ...]:
-        """Everything that a tool would show."""
+        """Return everything that a tool would show."""
 
     @property
     @abstractmethod

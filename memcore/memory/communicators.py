@@ -64,13 +64,13 @@ def node(accelerator: Accelerator | None, gpus_per_node: int | None) -> int:
 
 
 def opened(groups: Iterable[Communicator], accelerator: Accelerator | None) -> Overhead:
-    """All of them together; at most twice as many channels and connections are opened."""
+    """Return all of them together; at most twice as many channels and connections are opened."""
     expected = sum(group.bytes(accelerator) for group in groups if group.ranks > 1)
     return Overhead(expected // 2, expected, 2 * expected, "NCCL 2.30: peers, channels and buffers")
 
 
 def deep_ep(tokens: int, hidden: int, chosen: int, ranks: int, near: int) -> int:
-    """Bytes of the buffer through which DeepEP sends tokens of bf16; `near` ranks reach each other over NVLink.
+    """Return bytes of the buffer through which DeepEP sends tokens of bf16; `near` ranks reach each other over NVLink.
 
     Source: DeepEP 2, csrc/elastic/buffer.hpp (`calculate_buffer_size`): room for what all ranks may send, on the way
     to experts or back, whichever is more; a token is its hidden state and 4-byte numbers of the experts it chose.

@@ -105,7 +105,7 @@ def _varies(rank: Rank) -> bool:
 
 
 def _alone(rank: Rank) -> bool:
-    """The job has one GPU, as those whose allocations were replayed event by event."""
+    """Return whether the job has one GPU, as those whose allocations were replayed event by event."""
     return rank.job.num_gpus == 1
 
 
@@ -258,7 +258,7 @@ _KEPT = 0.1
 
 
 def _counted(rank: Rank) -> int:
-    """The most bytes that towers keep of which only the number of parameters is known."""
+    """Return the most bytes that towers keep of which only the number of parameters is known."""
     learning = [each for each in only_counted(rank.job.share.network) if learns(each, rank.job.share.network)]
     elements = sum(rank.job.model.size(each.shape) for each in learning)
     images = rank.job.sizes.get("bi", 0)
@@ -267,7 +267,7 @@ def _counted(rank: Rank) -> int:
 
 
 def _of_towers(rank: Rank) -> float:
-    """The share of hidden states that learning towers make that run from the nearest parts."""
+    """Return the share of hidden states that learning towers make that run from the nearest parts."""
     model, sizes = rank.job.model, rank.job.sizes
     seen = 0
     for place, (tower, repeats) in enumerate(zip(model.network.towers, model.tower_repeats, strict=True)):
@@ -295,7 +295,7 @@ def _ordered(rank: Rank, expected: int) -> Part:
 
 
 def together(found: tuple[Part, ...]) -> tuple[int, int]:
-    """How much less and how much more a reading may be."""
+    """Return how much less and how much more a reading may be."""
     return _root(*(each.low for each in found)), _root(*(each.high for each in found))
 
 

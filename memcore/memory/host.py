@@ -38,7 +38,7 @@ def host_entries(job: Job) -> Iterator[Entry]:
 
 
 def _hosted(job: Job, weight: Weight, path: str, count: int, *, parameters: bool) -> Iterator[Entry]:
-    """A parameter's part, gradient and states, as far as they are on the host."""
+    """Yield a parameter's part, gradient and states, as far as they are on the host."""
     axes = job.engine.stored(weight)
     shape = tuple(symbol for axis in axes for symbol in axis)
     dtype = weight.dtype or job.recipe.precision.parameter

@@ -40,7 +40,7 @@ class HostPhase:
 
 
 def host_phases(rank: Rank) -> tuple[HostPhase, ...]:
-    """The phases of a job on the node of its first process; of PyTorch's own engines, without pipelines."""
+    """Return the phases of a job on the node of its first process; of PyTorch's own engines, without pipelines."""
     return tuple(_phases(rank))
 
 
@@ -90,7 +90,7 @@ def _saving(job: Job, kept: int, count: int) -> HostPhase:
 
 
 def _whole(job: Job) -> int:
-    """Bytes of all parameters, before anything is divided."""
+    """Return bytes of all parameters, before anything is divided."""
     stored = job.recipe.precision.parameter
     return sum(
         product(weight.stored_shape, job.sizes) * ITEMSIZE[weight.dtype or stored] * count

@@ -129,7 +129,7 @@ def _is_sharded(axis: object) -> bool:
 
 
 def entry_of(rule: str, module: str, shape: Shape, dtype: str, copies: int, each: int, because: str) -> Entry:
-    """A row in the category of its rule; `each`: bytes of one copy."""
+    """Return a row in the category of its rule; `each`: bytes of one copy."""
     return _entry(rule, RULES[rule].category or "temporaries", module, shape, dtype, copies, each, because)
 
 
@@ -161,38 +161,38 @@ class Ledger:
 
     @cached_property
     def total(self) -> int:
-        """Bytes of all entries."""
+        """Return bytes of all entries."""
         return sum(entry.bytes for entry in self.entries)
 
     @cached_property
     def low(self) -> int:
-        """The least they can be together."""
+        """Return the least they can be together."""
         return sum(entry.low for entry in self.entries)
 
     @cached_property
     def high(self) -> int:
-        """The most they can be together."""
+        """Return the most they can be together."""
         return sum(entry.high for entry in self.entries)
 
     @cached_property
     def by_category(self) -> Mapping[str, int]:
-        """Bytes of each category that occurs, in stacking order."""
+        """Return bytes of each category that occurs, in stacking order."""
         sums = dict.fromkeys(self.categories, 0)
         for entry in self.entries:
             sums[entry.category] += entry.bytes
         return {category: value for category, value in sums.items() if value}
 
     def of(self, *categories: str) -> tuple[Entry, ...]:
-        """The entries of some categories."""
+        """Return the entries of some categories."""
         return tuple(entry for entry in self.entries if entry.category in categories)
 
     def sum(self, *categories: str) -> int:
-        """Bytes of some categories."""
+        """Return bytes of some categories."""
         return sum(entry.bytes for entry in self.of(*categories))
 
 
 def ledger(entries: Iterable[Entry]) -> Ledger:
-    """A ledger, in which entries that differ only in the number of copies are one; largest first."""
+    """Return a ledger, in which entries that differ only in the number of copies are one; largest first."""
     merged: dict[tuple[object, ...], Entry] = {}
     for entry in entries:
         key = (entry.rule, entry.category, entry.module, entry.shape, entry.dtype, entry.because)
@@ -222,7 +222,7 @@ def block_entries(program: Program, held: Mapping[int, int], sizes: Mapping[str,
 
 
 def category_of(program: Program, index: int) -> str:
-    """The category of a block: by its rule, else by where it lives."""
+    """Return the category of a block: by its rule, else by where it lives."""
     block = program.blocks[index]
     fixed = RULES[block.rule].category
     if fixed is not None:

@@ -19,14 +19,14 @@ _SPARED = round(1.2 * GiB)
 
 
 def largest_quantized(job: Job) -> int:
-    """Bytes that the largest matrix has before it is quantized; 0 if none is."""
+    """Return bytes that the largest matrix has before it is quantized; 0 if none is."""
     how = job.recipe.quantization
     sizes = [product(w.shape, job.sizes) for w, _, _ in job.share.tensors if w.quantized is not None]
     return 0 if how is None else max(sizes, default=0) * ITEMSIZE[how.stored]
 
 
 def whole(job: Job, *, stacked: bool = True) -> int:
-    """Bytes of the model in 16 bits, without adapters; if not `stacked`, stacked experts have been quantized."""
+    """Return bytes of the model in 16 bits, without adapters; if not `stacked`, stacked experts have been quantized."""
     how = job.recipe.quantization
     if how is None:
         return 0

@@ -100,7 +100,7 @@ class Persistent:
             yield self._entry("step_count", "optimizer", (), "fp32", self._tensors, _FROM_FIRST_STEP)
 
     def _state_entries(self, lifetime: str) -> Iterator[Entry]:
-        """The optimizer's states, and what they share."""
+        """Yield the optimizer's states, and what they share."""
         for each in self.stored:
             found = states_of(self.job, each) if each.learning else ()
             for rule, shape, dtype in found:
@@ -124,7 +124,7 @@ class Persistent:
 
     @property
     def hosted(self) -> int:
-        """Bytes of optimizer states in CUDA's managed memory, which moves, or on the host."""
+        """Return bytes of optimizer states in CUDA's managed memory, which moves, or on the host."""
         return sum(
             each.learning * product(shape, self.job.sizes) * ITEMSIZE[dtype or each.updated]
             for each in self.stored
@@ -135,7 +135,7 @@ class Persistent:
 
     @property
     def paged(self) -> int:
-        """Those of them that move to the GPU when they are used."""
+        """Return those of them that move to the GPU when they are used."""
         return 0 if self.job.optimizer.on_host else self.hosted
 
     @property
@@ -143,7 +143,7 @@ class Persistent:
         return [(weight, count) for weight, _, count in self.job.share.tensors]
 
     def clipping_entries(self) -> Iterator[Entry]:
-        """A norm for each gradient, and all of them in one tensor."""
+        """Yield a norm for each gradient, and all of them in one tensor."""
         if self.job.clips and self.stored:
             yield self._entry("gradient_norm", "optimizer", (), "fp32", self._tensors, _CLIPPING)
             yield self._entry("gradient_norm", "optimizer", (self._tensors,), "fp32", 1, _CLIPPING)
@@ -155,7 +155,7 @@ class Persistent:
         yield from max(list(alone), list(self._at_once(how)), key=lambda found: sum(each.bytes for each in found))
 
     def _at_once(self, how: Implementation) -> Iterator[Entry]:
-        """Those of all parameters, and of one that is updated meanwhile."""
+        """Yield those of all parameters, and of one that is updated meanwhile."""
         for each in self.stored if how.temporaries else ():
             yield from self._like(each, "optimizer_temporary", _OPTIMIZING, how.temporaries)
         ordered = list(self._in_order(most=2, learning=True)) if how.own else []
@@ -206,7 +206,7 @@ class Persistent:
         return self.job.engine.stepping(self._counted, self.job.recipe)
 
     def _redistributed(self) -> Iterator[Entry]:
-        """Gradients as tensor parallelism shards their parameters, which FSDP has made so before.
+        """Yield gradients as tensor parallelism shards their parameters, which FSDP has made so before.
 
         Kernels that update all parameters at once are given them: of the embedding a part, of norms sums over ranks.
         Momentum takes the sums first, and the part of its own buffer when they are gone.
@@ -248,7 +248,7 @@ class Persistent:
             yield from [_size(buffer.shape, buffer.dtype, self.job)] * _copies(buffer, self.job)
 
     def _in_order(self, most: int | None = None, *, learning: bool = False) -> Iterator[Stored]:
-        """Every parameter in the order in which modules are made, of layers `most` of a kind.
+        """Yield every parameter in the order in which modules are made, of layers `most` of a kind.
 
         `learning`: only those that gradients reach.
         """
@@ -286,7 +286,7 @@ _Made = tuple[list[tuple[str, Weight]], int]
 
 
 def _made(model: Model, most: int | None) -> Iterator[_Made]:
-    """Every parameter in the order in which modules are made."""
+    """Yield every parameter in the order in which modules are made."""
     network = model.network
     for tower, repeats in zip(network.towers, model.tower_repeats, strict=True):
         projector = [weight for weight in tower.outer_weights if weight.kind == "projector"]
@@ -309,7 +309,7 @@ def _made_layers(
 
 
 def bytes_of(buffers: Sequence[Buffer], job: Job) -> int:
-    """Bytes of all buffers of a job."""
+    """Return bytes of all buffers of a job."""
     return sum(_size(buffer.shape, buffer.dtype, job) * _copies(buffer, job) for buffer in buffers)
 
 
@@ -326,12 +326,12 @@ def _one_by_one(how: Implementation, pair: tuple[Stored | None, Stored]) -> int:
 
 
 def _state_sizes(job: Job, stored: Stored) -> list[int]:
-    """Bytes of each state of a parameter."""
+    """Return bytes of each state of a parameter."""
     return [_size(shape, dtype or stored.updated, job) for _, shape, dtype in states_of(job, stored)]
 
 
 def _buffers(network: Network, recipe: Recipe) -> Iterator[Buffer]:
-    """The buffers of a network's code, with its release's rotary frequencies."""
+    """Yield the buffers of a network's code, with its release's rotary frequencies."""
     for each in code_of(recipe.implementation).buffers(network):
         if recipe.frequencies_once and each.module.endswith("original_inv_freq"):
             continue  # another name of one that is counted

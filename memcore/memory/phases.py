@@ -34,7 +34,7 @@ class Phase:
 
 
 def phases(rank: Rank) -> tuple[Phase, ...]:
-    """The phases of a job on one rank."""
+    """Return the phases of a job on one rank."""
     return tuple(_phases(rank))
 
 
@@ -68,7 +68,7 @@ def _phases(rank: Rank) -> Iterator[Phase]:
 
 
 def _loading(rank: Rank) -> Phase:
-    """The model on its way to the GPU, where it may be quantized."""
+    """Return the model on its way to the GPU, where it may be quantized."""
     job = rank.job
     size, because, source = loaded(job, rank.after_init), "parameters and buffers", "the model's parameters"
     if largest_quantized(job):
@@ -82,7 +82,7 @@ def _loading(rank: Rank) -> Phase:
 
 
 def _evaluation(rank: Rank) -> Phase:
-    """A forward pass without gradients, whose logits a trainer keeps for its metrics."""
+    """Return a forward pass without gradients, whose logits a trainer keeps for its metrics."""
     job = rank.job
     moments = evaluation_of(job.recipe).moments(job.sizes, rank.between_steps)
     sizes = job.sizes
@@ -98,7 +98,7 @@ def _evaluation(rank: Rank) -> Phase:
 
 
 def _saving(rank: Rank) -> Phase:
-    """A full state dict: of FSDP's shards one parameter, or one flat one, is gathered at a time."""
+    """Return a full state dict: of FSDP's shards one parameter, or one flat one, is gathered at a time."""
     job = rank.job
     gathered = _largest(job) if job.engine.shards and job.sizes["z"] > 1 else 0
     if gathered and job.engine.flat:
@@ -115,14 +115,14 @@ def _saving(rank: Rank) -> Phase:
 
 
 def _units(job: Job) -> Iterator[int]:
-    """Elements of each flat parameter."""
+    """Yield elements of each flat parameter."""
     for layer, _ in job.share.layers:
         yield sum(product(weight.stored_shape, job.sizes) for weight in layer.weights())
     yield sum(product(weight.stored_shape, job.sizes) for weight in job.share.network.embedding_and_head.weights())
 
 
 def _largest(job: Job) -> int:
-    """Bytes of the largest parameter as a whole."""
+    """Return bytes of the largest parameter as a whole."""
     stored = job.recipe.precision.parameter
     found = (product(w.stored_shape, job.sizes) * ITEMSIZE[w.dtype or stored] for w, _, _ in job.share.tensors)
     return max(found, default=0)

@@ -29,12 +29,12 @@ _WARM: Mapping[str, Callable[[int, int, int], int]] = {
 
 
 def stage_jobs(job: Job) -> Iterator[Job]:
-    """The job of each stage, in order; of a job without a pipeline, the job itself."""
+    """Return the job of each stage, in order; of a job without a pipeline, the job itself."""
     return (stage_job(job, number) for number in range(job.stages))
 
 
 def stage_job(job: Job, number: int) -> Job:
-    """The job of one stage, or of a rank with several; of a job without a pipeline, the job itself."""
+    """Return the job of one stage, or of a rank with several; of a job without a pipeline, the job itself."""
     plan = job.recipe.pipeline
     if plan is None:
         return job
@@ -72,7 +72,7 @@ def stage_job(job: Job, number: int) -> Job:
 
 
 def stages_of_rank(job: Job, rank: int) -> tuple[int, ...]:
-    """The numbers of a rank's stages: every n-th, in a V there and back, or those of both directions."""
+    """Return the numbers of a rank's stages: every n-th, in a V there and back, or those of both directions."""
     if job.schedule == BOTH_WAYS:
         return facing(rank, job.stages)
     if job.schedule in V_SHAPED:
@@ -81,7 +81,7 @@ def stages_of_rank(job: Job, rank: int) -> tuple[int, ...]:
 
 
 def _rank_job(job: Job, rank: int) -> Job:
-    """The job of a rank that has several stages."""
+    """Return the job of a rank that has several stages."""
     numbers, both = stages_of_rank(job, rank), job.schedule == BOTH_WAYS
     total = job.stages if both else job.stages * job.stages_each
     count = job.micro_batches // 2 if both else job.micro_batches  # on each stage of the rank
@@ -108,7 +108,7 @@ def _rank_job(job: Job, rank: int) -> Job:
 
 
 def _recipes(job: Job, models: list[Model], networks: list[Model]) -> Iterator[Recipe]:
-    """The recipe of each stage of a rank."""
+    """Yield the recipe of each stage of a rank."""
     first = 0
     for model, stage in zip(models, networks, strict=True):
         repeats = tuple(min(times, HEAD + TAIL + 1) for times in model.repeats)

@@ -220,7 +220,7 @@ class _InFlight:
         self._small += events.small
 
     def _moves(self, events: _Pass, live: list[list[Place]]) -> Iterator[Move]:
-        """The moves of a pass; before something comes, what collectives are done with goes."""
+        """Yield the moves of a pass; before something comes, what collectives are done with goes."""
         waiting, freed = self._waiting, live[-1]
         free = goes(len(live) - 1)
         for move, queued, collective in events.large:
@@ -252,7 +252,7 @@ class _InFlight:
 
 
 def _products(job: Job) -> float | None:
-    """Seconds of a forward pass's products with weights, at the vendor's peak; None if that is not known."""
+    """Return seconds of a forward pass's products with weights, at the vendor's peak; None if that is not known."""
     if job.accelerator is None:
         return None
     tokens = job.sizes["b"] * job.sizes["s"]
@@ -300,7 +300,7 @@ def assumed(job: Job) -> str | None:
 def reserved(
     job: Job, around: BlocksAroundStep, room: DeviceMemory, *, hosts_wait: bool = True, knobs: Knobs = USUAL
 ) -> int:
-    """The most bytes that the allocator holds during a later step."""
+    """Return the most bytes that the allocator holds during a later step."""
     recipe, plan = job.recipe, job.recipe.pipeline
     warm = plan.warm + job.sizes.get(IN_FLIGHT, 0) if plan is not None else 0
     alone = Pipeline(warm=0, stands=False, runs=1, skips=False, runtime=job.engine.name, returns_outputs=False)

@@ -32,7 +32,7 @@ class Layers(NamedTuple):
 
 
 def place(name: str, model: Model) -> str:
-    """A place of the timeline in words: `layer 0`, `layers 2 to 29`."""
+    """Return a place of the timeline in words: `layer 0`, `layers 2 to 29`."""
     found = layers_of(name, model)
     if found is None:
         return name
@@ -43,7 +43,7 @@ def place(name: str, model: Model) -> str:
 
 
 def layers_of(name: str, model: Model) -> Layers | None:
-    """The layers of a place; None for another place."""
+    """Return the layers of a place; None for another place."""
     match = _LAYER.fullmatch(name)
     if match is None:
         return None
@@ -62,7 +62,7 @@ def layers_of(name: str, model: Model) -> Layers | None:
 
 
 def _repetitions(recorded: int, repeats: int) -> tuple[int, int]:
-    """The first and the last repetition that a recorded one stands for."""
+    """Return the first and the last repetition that a recorded one stands for."""
     if recorded < HEAD or repeats <= HEAD + TAIL:
         return recorded, recorded
     if recorded == HEAD:

@@ -38,23 +38,23 @@ class PersistentMemory(Protocol):
 
     @property
     def parameters(self) -> int:
-        """Bytes of parameters."""
+        """Return bytes of parameters."""
 
     @property
     def buffers(self) -> int:
-        """Bytes of what else is there before the first step."""
+        """Return bytes of what else is there before the first step."""
 
     @property
     def states(self) -> int:
-        """Bytes of optimizer states."""
+        """Return bytes of optimizer states."""
 
     @property
     def workspaces(self) -> int:
-        """Bytes of library workspaces, from the first step on."""
+        """Return bytes of library workspaces, from the first step on."""
 
     @property
     def paged(self) -> int:
-        """Bytes of optimizer states that may move to the host."""
+        """Return bytes of optimizer states that may move to the host."""
 
     @property
     def before_step(self) -> int:
@@ -108,17 +108,17 @@ class Rank:
 
     @cached_property
     def persistent(self) -> PersistentMemory:
-        """What the rank keeps from step to step."""
+        """Return what the rank keeps from step to step."""
         return persistent(self.job)
 
     @cached_property
     def program(self) -> Program:
-        """The recorded step."""
+        """Return the recorded step."""
         return program_of(self.job.recipe)
 
     @property
     def micro_batch(self) -> tuple[Program, Mapping[str, int]] | None:
-        """A micro-batch's passes and their sizes, where these are recorded alone."""
+        """Return a micro-batch's passes and their sizes, where these are recorded alone."""
         return None
 
     @cached_property
@@ -131,7 +131,7 @@ class Rank:
 
     @property
     def first_step_moments(self) -> tuple[Moment, ...]:
-        """The first step, as if the optimizer's states were there already."""
+        """Return the first step, as if the optimizer's states were there already."""
         return self._steps[0]
 
     @cached_property
@@ -141,17 +141,17 @@ class Rank:
 
     @cached_property
     def peak(self) -> Moment:
-        """The moment that needs most."""
+        """Return the moment that needs most."""
         return max(self.moments, key=lambda moment: moment.peak)
 
     @property
     def most(self) -> int:
-        """Bytes of the peak."""
+        """Return bytes of the peak."""
         return self.peak.peak
 
     @property
     def least(self) -> int:
-        """Bytes that the peak surely has, without a recorded step: what the rank keeps from step to step."""
+        """Return bytes that the peak surely has, without a recorded step: what the rank keeps from step to step."""
         return self.persistent.before_step
 
     def exceeds(self, room: float) -> bool:
@@ -172,25 +172,25 @@ class Rank:
 
     @property
     def after_init(self) -> int:
-        """Bytes before the first step."""
+        """Return bytes before the first step."""
         early = self.persistent.states if self.job.optimizer.from_start else 0
         return self.persistent.parameters + self.persistent.buffers + early
 
     @property
     def while_built(self) -> int:
-        """The most that the job holds before the first step."""
+        """Return the most that the job holds before the first step."""
         return self.after_init
 
     @property
     def first_step(self) -> int:
-        """The peak of the first step; the optimizer's states come only with its end."""
+        """Return the peak of the first step; the optimizer's states come only with its end."""
         *before, step = self.first_step_moments
         late = 0 if self.job.optimizer.from_start else self.persistent.states
         return max(max(moment.peak for moment in before) - late, step.peak)
 
     @property
     def end_of_forward(self) -> int:
-        """Bytes when the loss is known and no gradient is."""
+        """Return bytes when the loss is known and no gradient is."""
         ends = ("gradient of the loss", "received gradient")
         found = [number for number, moment in enumerate(self.moments) if moment.place in ends]
         if not found:
@@ -204,19 +204,19 @@ class Rank:
 
     @property
     def end_of_backward(self) -> int:
-        """Bytes when all gradients are complete."""
+        """Return bytes when all gradients are complete."""
         return next(moment for moment in reversed(self.moments) if moment.phase == "backward").end
 
     @property
     def between_steps(self) -> int:
-        """Bytes after an optimizer step: gradients only if they are kept, outputs if a pipeline returns them."""
+        """Return bytes after an optimizer step: gradients only if they are kept, outputs if a pipeline returns them."""
         if self.job.recipe.keeps_gradients:
             return self.end_of_backward
         return self.persistent.before_step + self._returned
 
     @property
     def _returned(self) -> int:
-        """Bytes of the outputs that a pipeline's last stage keeps until its next step begins."""
+        """Return bytes of the outputs that a pipeline's last stage keeps until its next step begins."""
         plan = self.job.recipe.pipeline
         if plan is None or not plan.returns_outputs:
             return 0
@@ -224,7 +224,7 @@ class Rank:
         return sum(copies * sizes[index] for index, copies in held.items() if index not in self.program.gradients)
 
     def peak_of(self, phase: str) -> int:
-        """The most that a phase of the step needs."""
+        """Return the most that a phase of the step needs."""
         return max((moment.peak for moment in self.moments if moment.phase == phase), default=0)
 
     @cached_property
@@ -234,7 +234,7 @@ class Rank:
 
     @cached_property
     def initial(self) -> Ledger:
-        """Everything in memory before the first step."""
+        """Return everything in memory before the first step."""
         return ledger(self.persistent.resident())
 
     def kept_entries(self) -> Iterator[Entry]:
@@ -246,7 +246,7 @@ class Rank:
         yield from keeps.receive_buffers()
 
     def ledger(self, moment: Moment, done: int | None = None) -> Ledger:
-        """Everything in memory at a moment's peak, or after `done` of its repetitions (`Program.held`)."""
+        """Return everything in memory at a moment's peak, or after `done` of its repetitions (`Program.held`)."""
         keeps, values = self.persistent, self.job.sizes
         entries = [*self.kept_entries()]
         if moment.phase == "gradient_clipping":
@@ -257,7 +257,7 @@ class Rank:
 
     @cached_property
     def profile(self) -> tuple[Sample, ...]:
-        """The step as stretches, each with its highest point by category, in the order of `CATEGORIES`."""
+        """Return the step as stretches, each with its highest point by category, in the order of `CATEGORIES`."""
         names = list(CATEGORIES)
         categories = [names.index(category_of(self.program, index)) for index in range(len(self.program.blocks))]
         base = levels_of(ledger(self.kept_entries()))
@@ -285,7 +285,7 @@ class Rank:
 
     @property
     def _gathered_ahead(self) -> int:
-        """Parameters that the host has freed, and the GPU not read, where FSDP1 does not limit its all-gathers.
+        """Return parameters that the host has freed, and the GPU not read, where FSDP1 does not limit its all-gathers.
 
         Their blocks wait for events of the GPU (`recordStream`; torch/distributed/fsdp/_limiter_utils.py). The host is
         ahead by what the driver queues; each result is taken for a launch.
@@ -349,7 +349,7 @@ class Rank:
 
     @cached_property
     def least_reserved(self) -> int:
-        """Bytes that no order of allocations could avoid reserving: streams do not share memory."""
+        """Return bytes that no order of allocations could avoid reserving: streams do not share memory."""
         program, values = self.program, self.job.sizes
         sizes, homes = program.block_sizes(values), [block.pool for block in program.blocks]
         highest = (
@@ -428,7 +428,7 @@ def _hybrid_ep(job: Job) -> Overhead:
 
 
 def ranks_of(job: Job) -> tuple[Rank, ...]:
-    """Every class of ranks of a job: one for each stage of a pipeline, which data parallelism makes alike."""
+    """Return every class of ranks of a job: one for each stage of a pipeline, which data parallelism makes alike."""
     each = job.num_gpus // job.stages
     if job.recipe.pipeline is None:
         return (_rank_of(job, "the GPU" if each == 1 else Message("all {} GPUs", each), each),)
@@ -445,12 +445,12 @@ def _named(job: Job, rank: int) -> str:
 
 
 def _rank_of(job: Job, name: str, count: int) -> Rank:
-    """One class of ranks."""
+    """Return one class of ranks."""
     return Rank(name, count, job)
 
 
 def _with_ending(moments: list[Moment], rank: Rank) -> tuple[Moment, ...]:
-    """A step's moments and what comes after its backward pass."""
+    """Return a step's moments and what comes after its backward pass."""
     keeps = rank.persistent
     end, turn = moments[-1].end, moments[-1].turn
     clipping, stepping = end + keeps.clipping, end + keeps.stepping
@@ -460,10 +460,10 @@ def _with_ending(moments: list[Moment], rank: Rank) -> tuple[Moment, ...]:
 
 
 def levels_of(found: Ledger) -> tuple[int, ...]:
-    """Bytes of each category, in the order of `CATEGORIES`."""
+    """Return bytes of each category, in the order of `CATEGORIES`."""
     return tuple(found.by_category.get(name, 0) for name in CATEGORIES)
 
 
 def plus(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
-    """The sums of two rows of levels."""
+    """Return the sums of two rows of levels."""
     return tuple(a + b for a, b in zip(first, second, strict=True))

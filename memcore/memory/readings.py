@@ -85,7 +85,7 @@ def device(rank: Rank, held: Reading) -> Reading:
 
 
 def doubted(own: Reading, part: Part) -> Reading:
-    """The same reading with one more part of its range."""
+    """Return the reading with one more part of its range."""
     low, high = together((*own.parts, part))
     return replace(
         own,

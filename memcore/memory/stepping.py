@@ -19,11 +19,11 @@ class Updated(Protocol):
 
     @property
     def weight(self) -> Weight:
-        """The parameter of the network."""
+        """Return the parameter of the network."""
 
     @property
     def path(self) -> str:
-        """Its name."""
+        """Return its name."""
 
     @property
     def axes(self) -> tuple[Shape, ...]:
@@ -31,7 +31,7 @@ class Updated(Protocol):
 
     @property
     def updated(self) -> str:
-        """Its dtype."""
+        """Return its dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Temporary:
     copies: int = 1
 
     def size(self, sizes: Mapping[str, int]) -> int:
-        """Bytes of all of them."""
+        """Return bytes of all of them."""
         return self.copies * aligned(product(self.shape, sizes) * ITEMSIZE[self.dtype])
 
 
 def states_of(job: Job, each: Updated) -> Iterator[tuple[str, Shape, str | None]]:
-    """The optimizer's states of a parameter on the GPU: rule, shape and dtype of each."""
+    """Return the optimizer's states of a parameter on the GPU: rule, shape and dtype of each."""
     kind, name, gradient = each.weight.kind, each.weight.name, _whole_gradient(job, each)
     row, projected = job.optimizer, None
     if row.rank and job.engine.shards and row.is_matrix(len(each.axes), kind):
@@ -189,7 +189,7 @@ def _projecting(
 
 
 def _left(row: Optimizer, before: Updated | None, sizes: Mapping[str, int]) -> list[Temporary]:
-    """The root of second moments and the update of the parameter before."""
+    """Return the root of second moments and the update of the parameter before."""
     if before is None:
         return []
     own: Shape = tuple(axis for axes in before.axes for axis in axes)

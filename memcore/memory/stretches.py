@@ -29,12 +29,12 @@ class Stretch:
         return self.moment.repeats if self.moment.segment is not None else 1
 
     def ledger(self, rank: Rank, done: int) -> Ledger:
-        """Everything in memory after `done` repetitions, at the highest point of the next."""
+        """Return everything in memory after `done` repetitions, at the highest point of the next."""
         return rank.ledger(self.moment, min(max(done, 0), self.repeats - 1))
 
 
 def stretches(rank: Rank) -> tuple[Stretch, ...]:
-    """A rank's step as stretches, in order."""
+    """Return a rank's step as stretches, in order."""
     return tuple(_stretches(rank.profile, rank.moments))
 
 

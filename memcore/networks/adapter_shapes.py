@@ -1,7 +1,8 @@
 """Adapters of PEFT whose tensors have shapes that follow from numbers: factors of widths, blocks, projections.
 
 Sources: peft/tuners/lokr/layer.py (`update_layer`, `factorization`), oft/layer.py (`update_layer`,
-`adjust_oft_parameters`), and `update_layer` in boft, tinylora, fourierft, randlora and road.
+`adjust_oft_parameters`), and `update_layer` in boft, c3a, delora, gralora, hira, pvera, tinylora, fourierft,
+randlora and road.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Numbers:
     factor: int = -1
     """LoKr's `decompose_factor`."""
     block: int = 0
-    """The side of OFT's and BOFT's blocks; 0: by the rank."""
+    """The side of OFT's and BOFT's blocks; 0: by the rank; the length of C3A's."""
     projections: int = 64
     """TinyLoRA's `u`."""
     frequencies: int = 1000
@@ -74,6 +75,43 @@ def _boft(numbers: Numbers) -> Axes:
     }
 
 
+def _c3a(numbers: Numbers) -> Axes:
+    """A vector for each pair of blocks of the output and the input, which stands for a circulant matrix."""
+    return {"c3a_kernel": ((numbers.outer // numbers.block,), (numbers.inner // numbers.block,), (numbers.block,))}
+
+
+def _delora(numbers: Numbers) -> Axes:
+    """Two low-rank matrices, and how long their product may be."""
+    return {
+        "delora_A": ((numbers.rank,), (numbers.inner,)),
+        "delora_B": ((numbers.outer,), (numbers.rank,)),
+        "delora_lambda": ((1,),),
+    }
+
+
+GRALORA_BLOCKS = 2
+"""GraLoRA's `gralora_k`: into as many blocks it cuts rows and columns of the matrix."""
+
+
+def _gralora(numbers: Numbers) -> Axes:
+    """Two low-rank matrices for each block of the input, and for each of the output."""
+    many, rank = GRALORA_BLOCKS, (numbers.rank,)
+    return {
+        "gralora_A": ((many,), (numbers.inner // many,), rank),
+        "gralora_B": ((many,), rank, (numbers.outer // many,)),
+    }
+
+
+def _hira(numbers: Numbers) -> Axes:
+    """Two low-rank matrices."""
+    return {"hira_A": ((numbers.rank,), (numbers.inner,)), "hira_B": ((numbers.outer,), (numbers.rank,))}
+
+
+def _pvera(numbers: Numbers) -> Axes:
+    """A factor for each row, and two for each of the rank: of a mean and of a variance."""
+    return {"pvera_lambda_b": ((numbers.outer,),), "pvera_lambda_d": ((2 * numbers.rank,),)}
+
+
 def _tinylora(numbers: Numbers) -> Axes:
     """A vector: how much of each projection."""
     return {"tinylora_v": ((numbers.projections,),)}
@@ -107,6 +145,11 @@ SHAPES: Mapping[str, Callable[[Numbers], Axes]] = {
     "lokr": _lokr,
     "oft": _oft,
     "boft": _boft,
+    "c3a": _c3a,
+    "delora": _delora,
+    "gralora": _gralora,
+    "hira": _hira,
+    "pvera": _pvera,
     "tinylora": _tinylora,
     "fourierft": _fourierft,
     "randlora": _randlora,
@@ -124,9 +167,12 @@ def tensors(kind: str, numbers: Numbers) -> tuple[tuple[str, tuple[Shape, ...]],
 def frozen_tensors(part: Linear, sizes: Mapping[str, int]) -> tuple[tuple[str, Shape, str], ...]:
     """Return the frozen tensors of an adapter next to a linear layer: names, shapes and dtypes.
 
-    TinyLoRA has singular vectors and projections, OFT the indices of a triangle.
+    TinyLoRA has singular vectors and projections, OFT the indices of a triangle, DeLoRA the norms of the matrix's
+    columns.
     """
     name, dtype = part.name, part.adapter_dtype or "fp32"
+    if part.adapter_kind == "delora":
+        return ((f"{name}.delora_w_norm", part.inner, dtype),)
     if part.adapter_kind == "tinylora":
         rank = min(sizes["ra"], product(part.inner, sizes), product(part.outer, sizes))
         ((_, (projections,)),) = part.adapter_axes

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from memcore.networks.adapter_shapes import SHAPES, Numbers, bases, frozen_tensors, tensors
-from memcore.networks.network import Layer, Model, Network
+from memcore.networks.network import Layer, Model, Network, with_layers
 from memcore.networks.parts import Attention, Experts
 from memcore.networks.weights import Linear, Weight
 from memcore.records import dataclass
@@ -62,8 +62,11 @@ class Adapter:
         )
 
 
-_SHARED = ("vera", "randlora", "randlora-output")
+_SHARED = ("vera", "pvera", "randlora", "randlora-output")
 """Kinds whose frozen matrices all layers share."""
+_PAIRED: Mapping[str, int] = {"vera": 1, "pvera": 2}
+"""Those with a matrix before the vectors and one after, and how many times the rank the first has: PVeRA's yields a
+mean and the logarithm of a variance."""
 TRAINED_ROWS = "trainable_tokens_delta.default"
 """The rows of the embedding that learn, in its module (peft/tuners/trainable_tokens)."""
 _FFNS = ("down_proj", "fc2", "dense_4h_to_h", "w2")
@@ -71,7 +74,7 @@ _FFNS = ("down_proj", "fc2", "dense_4h_to_h", "w2")
 
 
 def shared_matrices(model: Model) -> tuple[tuple[str, Shape, str], ...]:
-    """VeRA's and RandLoRA's two matrices, which all layers share: as large as the largest of them needs.
+    """VeRA's, PVeRA's and RandLoRA's two matrices, which all layers share: as large as the largest of them needs.
 
     Returns names, shapes and dtypes.
     """
@@ -81,11 +84,12 @@ def shared_matrices(model: Model) -> tuple[tuple[str, Shape, str], ...]:
     inner = max(model.size(each.inner) for each in linears)
     outer = max(model.size(each.outer) for each in linears)
     dtype = linears[0].adapter_dtype or "fp32"
-    if linears[0].adapter_kind != "vera":
+    kind = linears[0].adapter_kind
+    if kind not in _PAIRED:
         count = bases(inner, outer, model.sizes["ra"])
         frozen: Shape = (max(inner, outer), count, "ra")
         return ("randlora_A", ("ra", 1, min(inner, outer)), dtype), ("randlora_B", frozen, dtype)
-    return ("vera_A", ("ra", inner), dtype), ("vera_B", (outer, "ra"), dtype)
+    return (f"{kind}_A", (_PAIRED[kind] * model.sizes["ra"], inner), dtype), (f"{kind}_B", (outer, "ra"), dtype)
 
 
 def with_trained_rows(model: Model, tokens: int, dtype: str) -> Model:
@@ -152,8 +156,8 @@ def prefixed(model: Model, tokens: int, dtype: str) -> Model:
             layer, mixer=replace(mixer, adapter_weights=(Weight(prefix_name(mixer), axes, "adapter", dtype=dtype),))
         )
 
-    runs = tuple(tuple(with_prefix(layer) for layer in run) for run in model.network.runs)
-    return replace(model, network=replace(model.network, runs=runs, adapted=True), sizes={**model.sizes, "va": tokens})
+    network = replace(with_layers(model.network, with_prefix), adapted=True)
+    return replace(model, network=network, sizes={**model.sizes, "va": tokens})
 
 
 def prefix_name(part: Attention) -> str:
@@ -169,8 +173,7 @@ def has_prefix(part: object) -> bool:
 def adapted(model: Model, adapter: Adapter) -> Model:
     """Freeze a model and add its adapters."""
     network = model.network
-    runs = tuple(tuple(_adapted(layer, adapter, model.sizes) for layer in run) for run in network.runs)
-    changed = replace(network, runs=runs, adapted=True)
+    changed = replace(with_layers(network, lambda layer: _adapted(layer, adapter, model.sizes)), adapted=True)
     if around(network)[1] in adapter.targets:
         changed = replace(
             changed,

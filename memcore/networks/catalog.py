@@ -231,6 +231,9 @@ def identified(name: str) -> Named:
     mlx = for_mlx(name, _found)
     if mlx is not None:
         raise ConfigError.at("model", "found {!r:.80}, whose weights only MLX loads; its model is {}", name, mlx)
+    if _WITH_SIZE.fullmatch(name.strip()):
+        said = "found {!r:.80}, which is a size; name a model of `memcore models {}`; `memcore quick {}` takes a size"
+        raise ConfigError.at("model", said, name, name, name)
     several = meaning(name, map(nickname, catalog()))
     told = Message("; it may be {}", joined(", ", several[:6])) if len(several) > 1 else ""
     message = Message("found {!r:.80}, which is not one of the {} models in the catalog{}", name, len(catalog()), told)

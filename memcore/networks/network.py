@@ -7,9 +7,10 @@ numbers. Shapes are written in the symbols of `SYMBOLS`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
 from functools import cached_property
+from typing import TypeVar
 
 from memcore.networks.images import Images
 from memcore.networks.parts import Attention, Experts, Extra, Ffn, Mixer
@@ -224,6 +225,15 @@ class Network:
             if layer not in found:
                 found.append(layer)
         return tuple(found)
+
+
+StackT = TypeVar("StackT", Network, Tower)
+
+
+def with_layers(stack: StackT, change: Callable[[Layer], Layer]) -> StackT:
+    """Return a network or a tower with its layers changed; a layer that stands in several places is changed once."""
+    changed = {id(layer): change(layer) for run in stack.runs for layer in run}
+    return replace(stack, runs=tuple(tuple(changed[id(layer)] for layer in run) for run in stack.runs))
 
 
 @dataclass(frozen=True, eq=False)

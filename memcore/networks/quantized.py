@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from memcore.errors import UnsupportedError
-from memcore.networks.network import Model
+from memcore.networks.network import Model, with_layers
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Linear, Weight
 from memcore.records import dataclass
@@ -80,16 +81,14 @@ def quantized(
     With `head` the output head too, if it is no embedding; with `experts` the matrices of routed experts, which are
     linear layers of their own in transformers 4.
     """
-    network, how = model.network, _How(storage, dtype, values, experts)
-    runs = tuple(tuple(_quantized(layer, how) for layer in run) for run in network.runs)
+    how = _How(storage, dtype, values, experts)
+    quantize = partial(_quantized, how=how)
+    network = with_layers(model.network, quantize)
     embedding_and_head = network.embedding_and_head
     if head and not embedding_and_head.tied:
         embedding_and_head = replace(embedding_and_head, head=_quantized(embedding_and_head.head, how))
-    towers = tuple(
-        replace(tower, runs=tuple(tuple(_quantized(layer, how) for layer in run) for run in tower.runs))
-        for tower in network.towers
-    )
-    return replace(model, network=replace(network, runs=runs, embedding_and_head=embedding_and_head, towers=towers))
+    towers = tuple(with_layers(tower, quantize) for tower in network.towers)
+    return replace(model, network=replace(network, embedding_and_head=embedding_and_head, towers=towers))
 
 
 _STACKED = 3

@@ -220,14 +220,14 @@ def _labels(config: Mapping[str, object]) -> int:
 
 
 def _with_head(model: Model, head: Sequence[Weight]) -> Model:
-    """The same with another head than that for words."""
+    """Return the model with another head than that for words."""
     around = model.network.embedding_and_head
     around = replace(around, predicts=False, others=(*around.others, *head))
     return replace(model, network=replace(model.network, embedding_and_head=around))
 
 
 def headless(model: Model) -> Model:
-    """The same network without its head for words."""
+    """Return the model without its head for words."""
     return _with_head(model, ())
 
 
@@ -391,7 +391,7 @@ def _composite(config: Mapping[str, object], model_type: str, row: Composite) ->
 
 
 def _apart(model: Model, early: int) -> Model:
-    """The same with its first layers as runs of their own."""
+    """Return the model with its first layers as runs of their own."""
     network = model.network
     if not early or early >= model.num_layers:
         return model

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from memcore.networks.network import Layer, Model, Network
+from memcore.networks.network import Layer, Model, Network, with_layers
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Norm, Weight
 from memcore.symbols import Axis, Shape, split_over
@@ -19,7 +19,7 @@ RANKS, SHARDS, ROWS, ARRIVED = "ep", "ze", "er", "et"
 """Symbols: ranks among which experts are divided, ranks that share the same experts, rows that a rank's experts see,
 tokens that these are of."""
 FUSED_GATE = "fused-gate"
-"""An option of experts: their activation is compiled, whatever else is."""
+"""An option of experts: gate, up and the scores of rows meet in one kernel, whatever else is compiled."""
 INTERLEAVED = "gpt_oss"
 """The variant whose experts have one matrix of gate and up, in every other column, and biases."""
 
@@ -42,14 +42,10 @@ def spelled_out(model: Model, *, casts_first: bool = False) -> Model:
     def composed(norm: Norm) -> Norm:
         return replace(norm, fused=False, casts_first=casts_first)
 
-    network, embedding_and_head = model.network, model.network.embedding_and_head
+    embedding_and_head = model.network.embedding_and_head
     final = None if embedding_and_head.final_norm is None else composed(embedding_and_head.final_norm)
-    runs = tuple(
-        tuple(replace(layer, norms=tuple(map(composed, layer.norms))) for layer in run) for run in network.runs
-    )
-    return replace(
-        model, network=replace(network, runs=runs, embedding_and_head=replace(embedding_and_head, final_norm=final))
-    )
+    network = with_layers(model.network, lambda layer: replace(layer, norms=tuple(map(composed, layer.norms))))
+    return replace(model, network=replace(network, embedding_and_head=replace(embedding_and_head, final_norm=final)))
 
 
 def divided(model: Model, *, crowded: bool) -> Model:
@@ -67,8 +63,7 @@ def _changed(model: Model, change: Callable[[Experts], Experts]) -> Model:
         ffn = layer.feed_forward
         return replace(layer, feed_forward=change(ffn)) if isinstance(ffn, Experts) else layer
 
-    runs = tuple(tuple(changed(layer) for layer in run) for run in model.network.runs)
-    return replace(model, network=replace(model.network, runs=runs))
+    return replace(model, network=with_layers(model.network, changed))
 
 
 def _separate(part: Experts) -> Experts:
@@ -77,7 +72,10 @@ def _separate(part: Experts) -> Experts:
     inner = _width(part)
     if part.variant == INTERLEAVED:
         return replace(part, experts=_interleaved(part), options=part.options | {"normalized"})
-    wide = {"w1": (many, inner, ("h",)), "w2": (many, ("h",), inner), "w3": (many, inner, ("h",))}
+    width = part.latent[0].outer if part.latent else part.router.inner
+    wide = {"w1": (many, inner, width), "w2": (many, width, inner)}
+    if part.gated:
+        wide["w3"] = (many, inner, width)
     experts = tuple(
         Weight(f"{name}.{matrix}", axes, chosen.kind, split="inner" if matrix == "w2" else "outer")
         for matrix, axes in wide.items()
@@ -99,9 +97,10 @@ def _interleaved(part: Experts) -> tuple[Weight, ...]:
 
 
 def _width(part: Experts) -> tuple[Axis, ...]:
-    """The experts' own width: the axis of a matrix (biases lack it) that is neither experts nor hidden size."""
+    """The experts' own width: the axis of a matrix (biases lack it) that is neither experts nor what they are given."""
+    given = (part.router.outer, part.router.inner, *(linear.outer for linear in part.latent))
     down = next((weight for weight in reversed(part.experts) if len(weight.axes) > 2), part.experts[-1])
-    return next((axes for axes in down.axes if axes not in (part.router.outer, part.router.inner)), ("m",))
+    return next((axes for axes in down.axes if axes not in given), ("m",))
 
 
 def _divide(part: Experts, *, crowded: bool) -> Experts:

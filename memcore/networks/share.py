@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network, Tower
+from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network, Tower, with_layers
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Quotient, Shape, split_over
@@ -33,21 +33,18 @@ def padded(vocabulary: int, divisible_by: int, ranks: int) -> int:
 
 @lru_cache(maxsize=64)
 def _network(network: Network) -> Network:
-    # A network has few kinds of layers, which its runs refer to again and again.
-    layers = {id(layer): layer for run in network.runs for layer in run}
-    made = {name: _layer(layer) for name, layer in layers.items()}
-    runs = tuple(tuple(made[id(layer)] for layer in run) for run in network.runs)
-    towers = tuple(_tower(tower) for tower in network.towers)
     return replace(
-        network, runs=runs, embedding_and_head=_embedding_and_head(network.embedding_and_head), towers=towers
+        with_layers(network, _layer),
+        embedding_and_head=_embedding_and_head(network.embedding_and_head),
+        towers=tuple(_tower(tower) for tower in network.towers),
     )
 
 
 def _tower(tower: Tower) -> Tower:
     if not tower.divided:
         return tower
-    runs = tuple(tuple(map(_layer, run)) for run in tower.runs)
-    return replace(tower, runs=runs, outer_weights=tuple(_weight(weight, TENSOR) for weight in tower.outer_weights))
+    weights = tuple(_weight(weight, TENSOR) for weight in tower.outer_weights)
+    return replace(with_layers(tower, _layer), outer_weights=weights)
 
 
 def _embedding_and_head(embedding_and_head: EmbeddingAndHead) -> EmbeddingAndHead:

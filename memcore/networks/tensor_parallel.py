@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from memcore.messages import Message
-from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network
+from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network, with_layers
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Shape, split_over
@@ -109,8 +109,8 @@ def split_axes(network: Network) -> Iterator[Axis]:
 
 
 def _network(network: Network, *, experts: bool) -> Network:
-    runs = tuple(tuple(_layer(layer, experts=experts) for layer in run) for run in network.runs)
-    return replace(network, runs=runs, embedding_and_head=_embedding_and_head(network.embedding_and_head))
+    split = with_layers(network, lambda layer: _layer(layer, experts=experts))
+    return replace(split, embedding_and_head=_embedding_and_head(network.embedding_and_head))
 
 
 def _layer(layer: Layer, *, experts: bool) -> Layer:

@@ -143,7 +143,7 @@ class Optimizer:
         gradient: Shape = (),
         projected: tuple[Shape, Axis] | None = None,
     ) -> Iterator[tuple[str, Shape, str | None]]:
-        """The states on the GPU of a parameter with these axes on a rank: rule, shape and dtype of each.
+        """Yield the states on the GPU of a parameter with these axes on a rank: rule, shape and dtype of each.
 
         `gradient`: the shape of its gradient, where that is another. `projected`: that of the projected one, and the
         side that goes, where ranks share the parameter and project it as a whole.
@@ -201,7 +201,7 @@ class Optimizer:
         return (axes == 2 or (self.stacks and axes > 2)) and kind not in ENDS
 
     def shape_of(self, state: State, shape: tuple[Shape, ...]) -> Shape:
-        """The shape of a state or a temporary of a parameter."""
+        """Return the shape of a state or a temporary of a parameter."""
         return self._shape(state, shape, tuple(axis for axes in shape for axis in axes))
 
     def _shape(self, state: State, shape: tuple[Shape, ...], whole: Shape) -> Shape:
@@ -244,5 +244,5 @@ class Optimizer:
 
 
 def as_one(axes: Shape) -> Axis:
-    """A product of sizes as one size."""
+    """Return a product of sizes as one size."""
     return axes[0] if len(axes) == 1 else Total(spell(axes), (axes,))

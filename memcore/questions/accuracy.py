@@ -115,14 +115,14 @@ class Result:
 
     @property
     def inside(self) -> bool | None:
-        """Whether what was measured is in the stated range."""
+        """Return whether what was measured is in the stated range."""
         if self.range is None or self.measured is None or self.quantity == "fits":
             return None
         return self.range[0] <= self.measured <= self.range[1]
 
     @property
     def status(self) -> str:
-        """Whether there is a prediction."""
+        """Return whether there is a prediction."""
         return OK if self.predicted is not None else NOT_EXPRESSIBLE
 
     @property
@@ -241,7 +241,7 @@ class Report:
         return sum(result.measured_phase == result.predicted_phase for result in named), len(named)
 
     def to_dict(self) -> dict[str, Any]:
-        """What `memcore accuracy --json` prints."""
+        """Return what `memcore accuracy --json` prints."""
         right, named = self.phases()
         done = [result for result in self.results if result.status == OK]
         return {
@@ -262,7 +262,7 @@ class Report:
         }
 
     def to_text(self) -> str:
-        """What `memcore accuracy` prints."""
+        """Return what `memcore accuracy` prints."""
         head = (say("accuracy-measured"), say("accuracy-predicted"), say("accuracy-error-of"), say("accuracy-case"))
         lines = table([head, *_rows(self.results)], right=(0, 1, 2))
         groups = self.groups()
@@ -323,7 +323,7 @@ NOT_BYTES = frozenset({"kv_cache_tokens", "kv_cache_blocks", "parameters", "fits
 
 
 def _spelled(quantity: str) -> Callable[[float], str]:
-    """How a quantity is written."""
+    """Return how a quantity is written."""
     if quantity in SPEEDS:
         return "{:.4g}".format
     return lambda value: format_count(int(value)) if quantity in NOT_BYTES else format_bytes(int(value))
@@ -352,7 +352,7 @@ _RANKED = 3
 
 
 def _ranking(name: str, paces: Sequence[tuple[float, float]]) -> Ranking:
-    """How the order that is predicted compares with the measured one."""
+    """Return how the order that is predicted compares with the measured one."""
     predicted_ranks, measured_ranks = (_ranks([each[side] for each in paces]) for side in (0, 1))
     alike = len(set(predicted_ranks)) == 1 or len(set(measured_ranks)) == 1
     chosen = min(paces, key=lambda each: each[0])[1]
@@ -365,13 +365,13 @@ def _ranking(name: str, paces: Sequence[tuple[float, float]]) -> Ranking:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each value; equal ones share the mean of theirs."""
+    """Return the rank of each value; equal ones share the mean of theirs."""
     ordered = sorted(values)
     return [ordered.index(each) + (ordered.count(each) - 1) / 2 for each in values]
 
 
 def _ranked(rankings: Sequence[Ranking]) -> list[str]:
-    """Lines that say how well layouts are told apart."""
+    """Return lines that say how well layouts are told apart."""
     rows = [tuple(say(f"accuracy-{each}") for each in ("layouts", "spearman", "regret", "layouts-of"))]
     for each in rankings:
         ranked = "-" if each.spearman is None else f"{each.spearman:.2f}"
@@ -421,7 +421,7 @@ def _group(kind: str, engine: str, quantity: str, results: Sequence[Result]) -> 
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """A quantile of sorted numbers, linear between neighbours."""
+    """Return a quantile of sorted numbers, linear between neighbours."""
     place = share * (len(ordered) - 1)
     low, high = ordered[floor(place)], ordered[ceil(place)]
     return low + (high - low) * (place - floor(place))
@@ -486,14 +486,14 @@ def _result(case: object, jobs: _Jobs) -> Result:
 
 
 def _number(size: object) -> float | None:
-    """What was measured: a whole number of bytes, whether something fits as 1 or 0, or a positive speed."""
+    """Return what was measured: a whole number of bytes, whether something fits as 1 or 0, or a positive speed."""
     if isinstance(size, float):
         return size if isfinite(size) and size > 0 else None
     return int(size) if isinstance(size, int) else None
 
 
 def _listed(value: object) -> list[object] | tuple[object, ...]:
-    """A list as a case has it; nothing where it has something else."""
+    """Return a list as a case has it; nothing where it has something else."""
     return value if isinstance(value, (list, tuple)) else ()
 
 
@@ -517,7 +517,7 @@ class Prediction:
 
 
 def prediction(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: object = "max") -> Prediction:
-    """The prediction for a quantity at a moment; that something fits is 1, that it does not is 0.
+    """Return the prediction for a quantity at a moment; that something fits is 1, that it does not is 0.
 
     Raises UnsupportedError where a quantity of the job is not supported.
     """
@@ -557,7 +557,7 @@ def prediction(found: Estimate | ServingEstimate, quantity: str, moment: str, ra
 
 
 def _stated(found: Estimate, quantity: str, moment: str) -> tuple[int, int] | None:
-    """The range of a reading of the peak; from 0 to 1 where that of the device crosses the capacity."""
+    """Return the range of a reading of the peak; from 0 to 1 where that of the device crosses the capacity."""
     if quantity == "fits":
         return None if found.certain else (0, 1)
     reading = _READINGS.get(quantity) if moment == "peak" else None
@@ -568,14 +568,14 @@ def _stated(found: Estimate, quantity: str, moment: str) -> tuple[int, int] | No
 
 
 def _is_rank(found: Estimate, rank: object) -> bool:
-    """Whether a case's `rank` is one of the job's: ranks of a job without a pipeline are all alike."""
+    """Return whether a case's `rank` is one of the job's: ranks of a job without a pipeline are all alike."""
     if isinstance(rank, int) and not isinstance(rank, bool):
         return 0 <= rank < (len(found.ranks) if len(found.ranks) > 1 else found.job.num_gpus)
     return rank in (None, "max", "min")
 
 
 def of_stage(found: Estimate, stage: object) -> Estimate:
-    """What one stage of a pipeline holds, if a number names it; else of all ranks."""
+    """Return what one stage of a pipeline holds, if a number names it; else of all ranks."""
     if isinstance(stage, int) and stage < len(found.ranks):
         return replace(found, ranks=(found.ranks[stage],))
     return found

@@ -177,7 +177,7 @@ def _timed(text: str, number: int, job: Job, price: Cost) -> Timed:
 
 
 def _factor(job: Job, usual: Roofline, goal: float) -> tuple[float, bool]:
-    """What the efficiencies are multiplied with, and whether it is at a bound."""
+    """Return what the efficiencies are multiplied with, and whether it is at a bound."""
 
     def seconds(factor: float) -> float:
         return cost_of(job, usual.adjusted(**{name: getattr(usual, name) * factor for name in COMPUTING})).seconds

@@ -36,7 +36,7 @@ def lengths(found: ServingEstimate) -> tuple[int, ...]:
 
 
 def concurrencies(config: Config, found: ServingEstimate) -> Iterator[Concurrency]:
-    """The boundary, one length after the other; nothing where a server has no pool, or no capacity is known."""
+    """Yield the boundary, one length after the other; nothing where a server has no pool, or no capacity is known."""
     if found.pool is None or found.pool.capacity is None:
         return
     for length in lengths(found):

@@ -132,12 +132,12 @@ class Plan:
 
     @property
     def scattered(self) -> int:
-        """Ranks that share the sums of gradients."""
+        """Return ranks that share the sums of gradients."""
         return 1 if self.all_reduces else self.shards
 
     @property
     def copies(self) -> int:
-        """Ranks among which the same sums are added up."""
+        """Return ranks among which the same sums are added up."""
         return self.shards * self.replicas // self.scattered
 
     dispatch: Dispatch = USUAL_DISPATCH
@@ -185,8 +185,6 @@ class Cost:
     """Seconds of what it does not."""
     update: float
     """Seconds of the optimizer's step on the GPU."""
-    launching: float
-    """Seconds that the host takes to start the step's kernels."""
     seconds: float
     spread: tuple[float, float] = USUAL_SPREAD
     """By which factors the step may take less and more time than expected."""
@@ -198,7 +196,7 @@ class Cost:
 
 
 def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
-    """What a step of a plan costs."""
+    """Return what a step of a plan costs."""
     tensor, context, stages = plan.tensor, plan.context, plan.stages
     sequences = plan.gpus // (tensor * stages) // context * plan.micro_batch * plan.micro_batches
     each, part = sequences / plan.gpus, (work.parameters - work.routed) / (tensor * stages)
@@ -247,7 +245,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     longer = bubble + _slowest(plan, min(_ending(work, roofline, each) / busy, 1.0))
     seconds = busy * longer + waited + update
     moved = (gathered + reduced + spread, context_bytes, tensor_bytes, expert_bytes, pipeline_bytes, host_bytes)
-    parts = computing, attending * longer, hidden, exposed + waited, update, launching
+    parts = computing, attending * longer, hidden, exposed + waited, update
     return Cost(plan.gpus, sequences * work.sequence, flops, again, bubble, *moved, *parts, seconds)
 
 
@@ -266,7 +264,7 @@ def _slowest(plan: Plan, ending: float) -> float:
 
 
 def _waiting(work: Work, plan: Plan, roofline: Roofline, sending: float) -> float:
-    """Seconds that products wait for collectives of tensor parallelism.
+    """Return seconds that products wait for collectives of tensor parallelism.
 
     In pieces (torch/_inductor/fx_passes/micro_pipeline_tp.py) all but one of as many as there are ranks is sent while
     others are computed, as far as that takes as long: what is gathered for products, and what is reduced after one.
@@ -283,7 +281,7 @@ def _waiting(work: Work, plan: Plan, roofline: Roofline, sending: float) -> floa
 
 
 def _update(plan: Plan, part: float, roofline: Roofline) -> float:
-    """Seconds of the optimizer's step on a rank that updates `part` parameters."""
+    """Return seconds of the optimizer's step on a rank that updates `part` parameters."""
     return part * max(plan.updated / _kernels(roofline), plan.updating) + plan.stepping
 
 
@@ -322,7 +320,7 @@ def _sending(
 
 
 def _launching(work: Work, plan: Plan, passes: float) -> float:
-    """Seconds that the host takes to start a step's kernels, and to pass micro-batches on."""
+    """Return seconds that the host takes to start a step's kernels, and to pass micro-batches on."""
     routed = work.sparse / plan.stages * work.launched_expert / plan.experts
     passed = work.passed * plan.tensor if plan.stages > 1 else 0.0
     again = 1 + plan.products_again / 3
@@ -330,12 +328,12 @@ def _launching(work: Work, plan: Plan, passes: float) -> float:
 
 
 def _messages(parameters: float, layers: float, elements: float) -> float:
-    """How many collectives send the parameters of a rank's layers."""
+    """Return how many collectives send the parameters of a rank's layers."""
     return max(parameters / elements, 1.0) if elements else layers + 1
 
 
 def _behind(plan: Plan, computing: float, turning: float, gathering: float, summing: float) -> tuple[float, float]:
-    """Seconds of communication that every pass may hide, and of that which is waited for once a step.
+    """Return seconds of communication that every pass may hide, and of that which is waited for once a step.
 
     What is sent once next to a single micro-batch is hidden as far as its forward or backward pass takes as long.
     """
@@ -358,7 +356,7 @@ the gradient written."""
 
 
 def _kernels(roofline: Roofline) -> float:
-    """Bytes per second that kernels read and write."""
+    """Return bytes per second that kernels read and write."""
     return roofline.memory * roofline.memory_efficiency
 
 
@@ -384,18 +382,18 @@ def _latency(roofline: Roofline, plan: Plan, passes: float, routed: bool) -> flo
 
 
 def _ring(roofline: Roofline, ranks: int, reach: int) -> float:
-    """Seconds of a ring of some ranks, the last of which is `reach` GPUs away, whatever is sent."""
+    """Return seconds of a ring of some ranks, the last of which is `reach` GPUs away, whatever is sent."""
     over_nodes = roofline.hop_latency if reach > roofline.domain else 0.0
     return roofline.collective_latency + roofline.rank_latency * (ranks - 1) + over_nodes * (ranks - 1)
 
 
 def _shared(ranks: int) -> float:
-    """What a rank sends of a tensor that `ranks` gather or reduce."""
+    """Return what a rank sends of a tensor that `ranks` gather or reduce."""
     return (ranks - 1) / ranks
 
 
 def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: float) -> float:
-    """Seconds of products and elementwise kernels; products wait for their weights at least."""
+    """Return seconds of products and elementwise kernels; products wait for their weights at least."""
     passes = (2 if work.frozen else 3) + plan.products_again
     reached, memory = roofline.flops * roofline.flops_efficiency, _kernels(roofline)
     faster = _faster(work, roofline)
@@ -417,12 +415,12 @@ def _reached(work: Work, roofline: Roofline) -> float:
 
 
 def _faster(work: Work, roofline: Roofline) -> float:
-    """Seconds of products over those in 16 bits."""
+    """Return seconds of products over those in 16 bits."""
     return 1 - work.narrow * (1 - roofline.flops_efficiency / (2 * roofline.narrow_efficiency))
 
 
 def _attending(work: Work, plan: Plan, roofline: Roofline, each: float) -> float:
-    """Seconds of attention."""
+    """Return seconds of attention."""
     operations = each * work.attention * (ATTENTION + plan.attention_again) * (1 + _SHORT / work.sequence)
     return operations / (roofline.flops * roofline.attention_efficiency * work.kernel)
 
@@ -455,7 +453,7 @@ def _narrow(work: Work, plan: Plan) -> float:
 
 
 def _grouped(work: Work, plan: Plan, roofline: Roofline) -> float:
-    """How much longer products of an expert take than if it had many tokens: weights are read for few of them.
+    """Return how much longer products of an expert take than if it had many tokens: weights are read for few of them.
 
     `balance` is the operations that a GPU computes while it reads a byte. Measured products of groups with N tokens
     for each expert take 1 + c · balance / N times as long as large ones, c = 1.1 on an A100 (616 and 1,232 tokens) and
@@ -468,7 +466,7 @@ def _grouped(work: Work, plan: Plan, roofline: Roofline) -> float:
 
 
 def _held(work: Work, plan: Plan, roofline: Roofline, each: float, dispatching: float) -> float:
-    """Seconds that a GPU waits for kernels of experts in forward passes, where hosts count their tokens first.
+    """Return seconds that a GPU waits for kernels of experts in forward passes, where hosts count their tokens first.
 
     Hosts cannot run ahead then: what takes them longer than the GPU is waited for, whatever the rest of a layer takes.
     """
@@ -483,7 +481,7 @@ def _held(work: Work, plan: Plan, roofline: Roofline, each: float, dispatching: 
 
 
 def _rate(roofline: Roofline, reach: int, stride: int = 1) -> float:
-    """Bytes per second between ranks of which the last is `reach` GPUs away, and neighbours are `stride` apart.
+    """Return bytes per second between ranks of which the last is `reach` GPUs away, and neighbours are `stride` apart.
 
     Rings over several nodes leave each node through the ports of all its ranks (NCCL, graph/search.cc: channels use
     different NICs), so that a group with a whole node has the ports of a whole node.
@@ -495,7 +493,7 @@ def _rate(roofline: Roofline, reach: int, stride: int = 1) -> float:
 
 
 def _dispatched(work: Work, plan: Plan, roofline: Roofline) -> tuple[float, float]:
-    """How many times a token leaves its rank on its way to a layer's experts, and seconds for each byte of it.
+    """Return how many times a token leaves its rank on its way to a layer's experts, and seconds for each byte of it.
 
     Each rank sends what leaves the node through its own port. A library that sends a token once to each rank sends it
     once to each node, whose ranks pass it on (deepseek-ai/DeepEP, csrc/kernels/internode.cu); all-to-all sends it to
@@ -523,14 +521,14 @@ def rates_of(job: Job, roofline: Roofline) -> Roofline:
 
 
 def cost_of(job: Job, roofline: Roofline) -> Cost:
-    """What a step of a job costs."""
+    """Return what a step of a job costs."""
     roofline = rates_of(job, roofline)
     found = cost(work_for(job, job.sizes["s"] * job.sizes["cp"]), plan_of(job), roofline)
     return replace(found, spread=EAGER_SPREAD) if job.num_gpus == 1 and composes(job) else found
 
 
 def seconds_of(price: Cost) -> Range:
-    """Seconds of a step: the low end, what is expected, and the high end.
+    """Return seconds of a step: the low end, what is expected, and the high end.
 
     Attention takes twice as long with FlashAttention's first version, and five eighths with its third (arXiv
     2307.08691, figure 5; arXiv 2407.08608, figure 5): a job rarely says which it has. Half of what is waited for may
@@ -557,13 +555,13 @@ def _turns(job: Job) -> tuple[int, float]:
 
 
 def traffic_of(job: Job) -> Traffic:
-    """What the job's engine sends for parameters and gradients."""
+    """Return what the job's engine sends for parameters and gradients."""
     found: Callable[[Job], Traffic] = registry.own(job.engine.name, "costs", "TRAFFIC", job.recipe.sharding.engine)
     return found(job)
 
 
 def plan_of(job: Job) -> Plan:
-    """How a job divides the work."""
+    """Return how a job divides the work."""
     recipe, sizes = job.recipe, job.sizes
     ranks = job.num_gpus // (job.stages * sizes["tp"])
     traffic = traffic_of(job)
@@ -617,7 +615,7 @@ def usual_of(job: Job) -> Plan:
 
 
 def _asked(job: Job, name: str) -> bool:
-    """What the engine's module says of a job, if it says anything."""
+    """Return what the engine's module says of a job; False if it says nothing."""
     own: Callable[[Job], bool] | None = getattr(registry.engine_module(job.engine.name, "costs"), name, None)
     return own is not None and own(job)
 
@@ -628,7 +626,7 @@ def _updated(job: Job) -> float:
 
 
 def layers_of_ranks(job: Job) -> Layers:
-    """Layers of the ranks of a job's pipeline."""
+    """Return layers of the ranks of a job's pipeline."""
     if job.stages == 1:
         return 1.0, 1.0
     own = getattr(registry.engine_module(job.engine.name, "costs"), "layers_of_ranks", _layers_of_ranks)
@@ -636,7 +634,7 @@ def layers_of_ranks(job: Job) -> Layers:
 
 
 def over_mean(layers: Sequence[int]) -> Layers:
-    """The same of ranks with that number of layers each."""
+    """Return the layers of the fullest and of the last rank over the mean."""
     mean = sum(layers) / len(layers)
     return max(layers) / mean, layers[-1] / mean
 

@@ -19,7 +19,7 @@ _NAMED = re.compile(r"[A-Za-z]+\([^)]*\)|[A-Za-z]+′*")
 
 
 def when(moment: Moment, estimate: Estimate, rank: Rank | None = None) -> str:
-    """A moment in words, of the rank that needs most if none is given: `backward pass, layers 2 to 29`."""
+    """Return a moment in words, of the rank that needs most if none is given: `backward pass, layers 2 to 29`."""
     where = place_in_words(moment, rank or estimate.rank)
     # A place of the loss says so itself.
     key = "moment-end" if moment.place == "end" else "moment"
@@ -32,7 +32,7 @@ def when(moment: Moment, estimate: Estimate, rank: Rank | None = None) -> str:
 
 
 def place_in_words(moment: Moment, rank: Rank) -> str:
-    """A moment's place of the timeline in the language that is spoken: `layers 2 to 29`."""
+    """Return a moment's place of the timeline in the language that is spoken: `layers 2 to 29`."""
     found = layers_of(moment.place, rank.job.model)
     if found is None:
         return translated(moment.place)
@@ -82,7 +82,7 @@ UNSURE = ("tight", "over")
 
 
 def _gpus(estimate: Estimate) -> str:
-    """The GPUs that need most."""
+    """Return the GPUs that need most."""
     rank = estimate.rank
     if len(estimate.ranks) > 1:
         if rank.count == 1:
@@ -126,7 +126,7 @@ class Symbol:
 
 
 def symbols(estimate: Estimate) -> tuple[Symbol, ...]:
-    """Every symbol that the formulas of an estimate use, with its value."""
+    """Return every symbol that the formulas of an estimate use, with its value."""
     sizes = estimate.rank.job.sizes
     used = {axis for entry in estimate.ledger.entries for axis in _NAMED.findall(entry.formula.partition(" ×")[0])}
     order = list(SYMBOLS)
@@ -141,12 +141,12 @@ def _meaning(name: str) -> str:
 
 
 def spelled(path: str, value: object) -> str:
-    """The value of a setting as its file, form or flag would spell it; of a model's own key, as text."""
+    """Return the value of a setting as its file, form or flag would spell it; of a model's own key, as text."""
     return SETTINGS[path].kind.spell(value) if path in SETTINGS else str(value)
 
 
 def readable(path: str, value: object) -> str:
-    """The value of a setting for reading: counts have their thousands apart."""
+    """Return the value of a setting for reading: counts have their thousands apart."""
     if isinstance(value, int) and not isinstance(value, bool):
         return format_count(value)
     return spelled(path, value)
@@ -159,6 +159,6 @@ def why(entry: Entry) -> str:
 
 
 def name_of(entry: Entry) -> str:
-    """An entry's tensor: what it is, and whose."""
+    """Return an entry's tensor: what it is, and whose."""
     title = translated(entry.title)
     return f"{title} ({entry.module})" if entry.module else title

@@ -62,7 +62,7 @@ def _sequences(count: int, length: int) -> str:
 
 
 def _least(found: ServingEstimate) -> int:
-    """Bytes without an accelerator: everything but a pool, and what is asked of the pool."""
+    """Return bytes without an accelerator: everything but a pool, and what is asked of the pool."""
     return found.ledger.total + asked_of_pool(found)
 
 
@@ -191,7 +191,7 @@ def _figure(value: float) -> str:
 
 
 def serving_title(found: ServingEstimate) -> str:
-    """The job in one line."""
+    """Return the job in one line."""
     job = found.job
     gpu = job.accelerator.name if job.accelerator else "GPU"
     key = "cli-on-many" if job.num_gpus > 1 else "cli-engine-on-one"

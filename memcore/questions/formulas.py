@@ -33,12 +33,12 @@ class Comparison:
 
     @property
     def held(self) -> int | None:
-        """Bytes between steps on the worst rank: memcore's weights, gradients and optimizer."""
+        """Return bytes between steps on the worst rank: memcore's weights, gradients and optimizer."""
         return None if self.estimate is None else self.estimate.rank.between_steps
 
 
 def compare(config: Config | Mapping[str, object]) -> Comparison:
-    """Every formula's answer for a job, and memcore's where it has one.
+    """Return every formula's answer for a job, and memcore's where it has one.
 
     Raises ConfigError for servers and for what cannot be understood, and UnsupportedError for networks that the
     formulas do not know.

@@ -56,7 +56,7 @@ def _now(found: Found, path: str) -> object:
 
 
 def _less_checkpointing(config: Config, now: object) -> Iterator[Headroom | None]:
-    """The policy that computes least twice."""
+    """Yield the policy that computes least twice."""
     for policy in reversed(LESS[LESS.index(str(now)) + 1 :] if now in LESS else ()):
         then = _fitting(config, POLICY, policy)
         yield Headroom(POLICY, policy, then) if then is not None else None
@@ -65,7 +65,7 @@ def _less_checkpointing(config: Config, now: object) -> Iterator[Headroom | None
 
 
 def _solved(config: Config, path: str, now: int, most: int | None) -> Iterator[Headroom | None]:
-    """The value that `solve` finds; of a length at most the positions that the model was made for."""
+    """Yield the value that `solve` finds; of a length at most the positions that the model was made for."""
     if most is not None and now >= most:
         return
     for solution in solve_by_piece(config, path, certain=True):
@@ -82,6 +82,6 @@ def _solved(config: Config, path: str, now: int, most: int | None) -> Iterator[H
 
 
 def _fitting(config: Config, path: str, value: int | str) -> Found | None:
-    """The estimate with another value, if it is allowed and fits with its whole range."""
+    """Return the estimate with another value, if it is allowed and fits with its whole range."""
     found = changed(config, {path: value})
     return found if found is not None and found.fits and found.certain else None

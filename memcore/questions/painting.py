@@ -32,7 +32,7 @@ PAINTED = {"fits": "fits", "tight": "tight", "over": "no", "no": "no"}
 
 
 def painted(config: Config, path: str) -> Pieces[list[str]]:
-    """Yield what each step of a slider is painted as. Raises ConfigError where no capacity is known."""
+    """Return what each step of a slider is painted as. Raises ConfigError where no capacity is known."""
     tries = Tries(config, path)
     steps = [2**power for power in TRACKS[path]]
     for value in steps:
@@ -66,7 +66,7 @@ def painted(config: Config, path: str) -> Pieces[list[str]]:
 
 
 def _leading(mark: Callable[[int], Pieces[str]], low: int, high: int, wanted: Sequence[str]) -> Pieces[int]:
-    """Yield how many come before the first that is not painted as wanted."""
+    """Return how many come before the first that is not painted as wanted."""
     while low < high:
         middle = (low + high) // 2
         if (yield from mark(middle)) in wanted:

@@ -19,9 +19,14 @@ SHORT_ENGINES = {**ENGINES, "megatron": "megatron"}
 
 
 def quick(
-    size: str, gpus: int = 1, engine: str | None = None, dtype: str = "bf16", memory: float = MEMORY
+    size: str,
+    gpus: int = 1,
+    engine: str | None = None,
+    dtype: str = "bf16",
+    memory: float | None = None,
+    accelerator: str | None = None,
 ) -> tuple[Config, tuple[str, ...]]:
-    """A config for a model of `size` parameters (numbers below a million are billions), and what it assumes.
+    """Return a config for a model of `size` parameters (numbers below a million are billions), and what it assumes.
 
     >>> config, assumed = quick("7", gpus=8, engine="pytorch")
     >>> config.get("engine.type"), config.model
@@ -50,18 +55,21 @@ def quick(
         settings, said = usual[name]
         described |= {path.rpartition(".")[2]: value for path, value in settings.items()}
         assumed.append(said)
-    assumed.append(Message("GPUs of {:g} GiB", memory))
+    if accelerator is None:
+        memory = MEMORY if memory is None else memory
+        assumed.append(Message("GPUs of {:g} GiB", memory))
+    card = {"accelerator": accelerator, "gpu_memory_gb": memory}
     config = {
         "model": {"num_parameters": f"{size}B" if _is_billions(size) else size},
         "training": training,
         "engine": described,
-        "hardware": {"num_gpus": gpus, "gpu_memory_gb": memory},
+        "hardware": {"num_gpus": gpus, **{name: value for name, value in card.items() if value is not None}},
     }
     return Config.from_dict(config), tuple(assumed)
 
 
 def _is_billions(text: str) -> bool:
-    """A number that is no count of parameters."""
+    """Return whether a number is too small for a count of parameters, so that it means billions."""
     try:
         return 0 < float(text) < COUNTED
     except ValueError:

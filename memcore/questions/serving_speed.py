@@ -137,7 +137,7 @@ def _is_late(row: Accelerator) -> bool:
 
 
 def _read(found: ServingEstimate, users: int) -> float:
-    """Bytes of weights that a step reads."""
+    """Return bytes of weights that a step reads."""
     entries = found.ledger.of("weights", "adapters")
     named = [entry for entry in entries if entry.module] or list(entries)
     has_head = any("lm_head" in entry.module for entry in named)
@@ -152,7 +152,7 @@ def _read(found: ServingEstimate, users: int) -> float:
 
 
 def _step(found: ServingEstimate, pace: Pace, users: int, length: int) -> float:
-    """Seconds of a step of `users` sequences of `length` tokens each."""
+    """Return seconds of a step of `users` sequences of `length` tokens each."""
     job, row = found.job, found.job.accelerator
     assert row is not None  # noqa: S101 - `_known` has seen it
     rates, bits, late = roofline_for(job.config), _narrow(found), _is_late(row)
@@ -168,14 +168,14 @@ def _step(found: ServingEstimate, pace: Pace, users: int, length: int) -> float:
 
 
 def _cached(found: ServingEstimate, length: int) -> float:
-    """Bytes of a sequence's keys and values on the rank with most of them."""
+    """Return bytes of a sequence's keys and values on the rank with most of them."""
     if found.pool is not None:
         return found.pool.needed(length) * found.pool.bytes_each
     return found.ledger.sum("KV cache") / found.users * min(length / found.job.basics.max_model_len, 1)
 
 
 def _sum(found: ServingEstimate, rates: Roofline, tokens: int) -> float:
-    """Seconds in which tensor-parallel ranks sum the hidden states of some tokens."""
+    """Return seconds in which tensor-parallel ranks sum the hidden states of some tokens."""
     ranks = found.job.basics.layout.tensor
     if ranks == 1:
         return 0.0
@@ -186,7 +186,7 @@ def _sum(found: ServingEstimate, rates: Roofline, tokens: int) -> float:
 
 
 def _prompt(found: ServingEstimate, length: int) -> float:
-    """Seconds in which a prompt is read."""
+    """Return seconds in which a prompt is read."""
     job, rates = found.job, roofline_for(found.job.config)
     ranks, work = job.basics.layout.tensor, work_of(job.model, length)
     narrow = _narrow(found) == 8 and job.accelerator is not None and _is_late(job.accelerator)

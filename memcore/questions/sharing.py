@@ -106,7 +106,7 @@ def share(*configs: Config | Mapping[str, object]) -> Shared:
 
 
 def on_gpu_of(config: Config, other: Config) -> Config:
-    """A job on the GPU of another one, whichever it names itself."""
+    """Return a job on the GPU of another one, whichever it names itself."""
     return config.changed({path: other.get(path) for path in _GPU})
 
 

@@ -168,7 +168,7 @@ def label_of(path: str) -> str:
 
 
 def text_of(path: str, value: Value) -> str:
-    """A value as text."""
+    """Return a value as text."""
     return str(value) if path == LAYERS else SETTINGS[path].kind.spell(value)
 
 
@@ -179,7 +179,7 @@ def _changed(config: Config, path: str, value: Value) -> Config:
 
 
 def with_layers(config: Config, count: int) -> Config:
-    """A config whose model has another number of layers.
+    """Return a config whose model has another number of layers.
 
     Raises ConfigError for a model whose layers are listed one by one.
     """
@@ -204,7 +204,7 @@ class Tries:
     """Only what fits with its whole range counts as fitting."""
 
     def at(self, value: Value) -> Pieces[Found | MemcoreError]:
-        """The estimate with a value, or why it is not allowed."""
+        """Return the estimate with a value, or why it is not allowed."""
         if value not in self.known:
             try:
                 self.known[value] = self._estimated(value)
@@ -227,16 +227,16 @@ class Tries:
             raise found
 
     def allowed(self, value: Value) -> Pieces[bool]:
-        """Yield whether a value is allowed, fit or not."""
+        """Return whether a value is allowed, fit or not."""
         found = yield from self.at(value)
         return not isinstance(found, MemcoreError)
 
     def refused(self, value: Value) -> Pieces[bool]:
-        """Yield whether a value is not allowed."""
+        """Return whether a value is not allowed."""
         return not (yield from self.allowed(value))
 
     def fits(self, value: Value) -> Pieces[bool]:
-        """Yield whether a value is allowed and the job fits with it."""
+        """Return whether a value is allowed and the job fits with it."""
         found = yield from self.at(value)
         return not isinstance(found, MemcoreError) and bool(found.fits) and (found.certain or not self.certain)
 
@@ -269,7 +269,7 @@ class Tries:
         return low + round((capacity - least) * (high - low) / (most - least))
 
     def solution(self, value: Value | None, beyond: Value | None, *, smallest: bool, step: int = 1) -> Pieces[Solution]:
-        """Yield what was found, with the estimates on both sides."""
+        """Return what was found, with the estimates on both sides."""
         found = None if value is None else self.known[value]
         beyond = self._closest(beyond) if value is None else beyond
         limit = None if beyond is None else (yield from self.at(beyond))
@@ -314,7 +314,7 @@ def _largest(tries: Tries) -> Pieces[Solution]:
 
 
 def _enough(tries: Tries, first: int, step: int) -> Pieces[int | None]:
-    """A value that fits though the first does not, of a setting of which more helps.
+    """Return a value that fits though the first does not, of a setting of which more helps.
 
     Of other settings while more does not hurt: TGI warms up with as many short sequences as fill a batch.
     """
@@ -333,7 +333,7 @@ def _enough(tries: Tries, first: int, step: int) -> Pieces[int | None]:
 
 
 def _crossing(tries: Tries, value: Callable[[int], int], high: int) -> Pieces[int]:
-    """The last index whose value fits, where that of 0 does and that of `high` does not.
+    """Return the last index whose value fits, where that of 0 does and that of `high` does not.
 
     Bytes grow nearly in proportion, so that a straight line through both ends says where to look; three steps that
     leave the same end where it was are followed by one in the middle.
@@ -367,7 +367,7 @@ def _smallest(tries: Tries) -> Pieces[Solution]:
 
 
 def _last_allowed(tries: Tries, value: int) -> Pieces[int]:
-    """The last value that is allowed, of the next below one and those that were tried."""
+    """Return the last value that is allowed, of the next below one and those that were tried."""
     near = yield from _next(tries.allowed, range(value, max(value - DENSE, 0), -1), 0)
     allowed = (int(each) for each, found in tries.known.items() if not isinstance(found, MemcoreError))
     return near or max(each for each in allowed if each <= value)
@@ -385,7 +385,7 @@ def _accelerator(tries: Tries, *, smallest: bool) -> Pieces[Solution]:
 
 
 def _part(tries: Tries, kind: Number, *, smallest: bool) -> Pieces[Solution]:
-    """The last hundredth that fits on the way from one that does to the end that people want."""
+    """Return the last hundredth that fits on the way from one that does to the end that people want."""
     hundredths = range(ceil(100 * kind.minimum), int(100 * min(kind.maximum, LARGEST_PART)) + 1)
     wanted = [number / 100 for number in (hundredths if smallest else reversed(hundredths))]
     given = tries.config.get(tries.path)
@@ -403,7 +403,7 @@ def _part(tries: Tries, kind: Number, *, smallest: bool) -> Pieces[Solution]:
 
 
 def _first(tries: Tries) -> Pieces[int]:
-    """The smallest allowed value. Raises the error of a config that is wrong with any.
+    """Return the smallest allowed value. Raises the error of a config that is wrong with any.
 
     Where no power of two is allowed, as for GPUs that three stages share, it divides the value that the config has.
     """
@@ -419,14 +419,14 @@ def _first(tries: Tries) -> Pieces[int]:
 
 
 def _grid(tries: Tries) -> Pieces[tuple[int, int]]:
-    """The smallest allowed value, and how far the next is from it: sequences may have to be divisible."""
+    """Return the smallest allowed value, and how far the next is from it: sequences may have to be divisible."""
     first = yield from _first(tries)
     step = yield from _next(lambda step: tries.allowed(first + step), (2**power for power in range(13)), 1)
     return first, step
 
 
 def _next(holds: Callable[[T], Pieces[bool]], values: Iterable[T], other: U) -> Pieces[T | U]:
-    """The first value for which something holds, or the other."""
+    """Return the first value for which something holds, or the other."""
     for each in values:
         if (yield from holds(each)):
             return each
@@ -434,7 +434,7 @@ def _next(holds: Callable[[T], Pieces[bool]], values: Iterable[T], other: U) -> 
 
 
 def _last(holds: Callable[[int], Pieces[bool]], low: int, high: int) -> Pieces[int]:
-    """The last number for which something holds that holds at `low`, not at `high`, and changes once between."""
+    """Return the last number for which something holds that holds at `low`, not at `high`, and changes once between."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if (yield from holds(middle)) else (low, middle)

@@ -51,7 +51,7 @@ A trainer whose kernels are fused says so in its room: `fuses`."""
 
 
 def _eager(model: Model) -> int:
-    """What a layer's kernels move where nothing fuses them."""
+    """Return what a layer's kernels move where nothing fuses them."""
     norms = {norm.kind for layer in model.network.kinds for norm in layer.norms}
     return _COMPOSED_BYTES if any(kind.startswith("rms") for kind in norms) else _EAGER_BYTES
 
@@ -63,7 +63,7 @@ autocast_mode.cpp)."""
 
 
 def layers(job: Job, sequence: int) -> float:
-    """Bytes that a sequence's layers move beyond those of fused kernels, where nothing fuses them."""
+    """Return bytes that a sequence's layers move beyond those of fused kernels, where nothing fuses them."""
     model = job.model
     each, elements = _eager(model), sequence * model.sizes["h"] * model.num_layers
     total = (each - _FUSED_BYTES) * elements + latent(model, sequence) + norms(model, sequence)
@@ -103,7 +103,7 @@ def dequantized(job: Job) -> float:
 
 
 def latent(model: Model, sequence: int) -> float:
-    """Bytes that latent attention moves for a sequence where nothing fuses its rotation."""
+    """Return bytes that latent attention moves for a sequence where nothing fuses its rotation."""
     total = 0.0
     for layer, times in model.layers:
         for mixer in layer.mixers:

@@ -81,7 +81,7 @@ class Work:
 
 
 def work_of(model: Model, sequence: int) -> Work:
-    """What one sequence of a model takes."""
+    """Return what one sequence of a model takes."""
     return _work(_Known(model), sequence)
 
 
@@ -144,7 +144,7 @@ def _work(known: _Known, sequence: int) -> Work:
 
 
 def beside_of(model: Model) -> tuple[float, ...]:
-    """Parameters of products that read what tensor parallelism gathers, and of those whose results it reduces.
+    """Return parameters of products that read what tensor parallelism gathers, and of those whose results it reduces.
 
     Over all layers: of mixers, then of feed-forward layers but for routed experts.
     """
@@ -177,7 +177,7 @@ def _elementwise(model: Model) -> float:
 
 
 def work_for(job: Job, sequence: int) -> Work:
-    """What one sequence of a job takes, with its precision and its attention kernel."""
+    """Return what one sequence of a job takes, with its precision and its attention kernel."""
     work, model, sizes = work_of(job.model, sequence), job.model, job.sizes
     unaligned = work.head if sizes.get("V", 0) % 8 and not in_fp32(job) else 0.0
     accelerator, version = job.accelerator or USUAL, job.config[Training.flash_version] or 2
@@ -231,14 +231,14 @@ def in_fp32(job: Job) -> bool:
 
 
 def dispatch_of(job: Job) -> Dispatch:
-    """How the job's engine sends tokens to experts."""
+    """Return how the job's engine sends tokens to experts."""
     own = getattr(registry.engine_module(job.engine.name, "costs"), "dispatch", None)
     found: Dispatch = USUAL_DISPATCH if own is None else own(job)
     return found
 
 
 def ranks_of_token(ranks: float, chosen: float) -> float:
-    """How many of the ranks have one of a token's experts, which are chosen at random."""
+    """Return how many of the ranks have one of a token's experts, which are chosen at random."""
     found: float = ranks * (1 - (1 - 1 / ranks) ** chosen)
     return found
 
@@ -257,7 +257,7 @@ _MOVES = USUAL_DISPATCH.moves
 
 
 def _with_launches(job: Job, work: Work) -> Work:
-    """The same with the seconds that the host takes to start kernels."""
+    """Return the work with the seconds that the host takes to start kernels."""
     module = registry.engine_module(job.engine.name, "costs")
     own = getattr(module, "layer_launched", None)
     kernels = 3 * work.kernels / work.layers
@@ -321,7 +321,7 @@ products instead of four (arXiv 2307.08691, section 3.1)."""
 
 
 def recomputed(job: Job) -> tuple[float, float]:
-    """The shares of the forward pass's products and of its attention that checkpoints compute again.
+    """Return the shares of the forward pass's products and of its attention that checkpoints compute again.
 
     torchtitan's selective policy keeps every second product and attention; an engine whose modules are chosen says so.
     """

@@ -63,7 +63,7 @@ FINE_TUNING: Mapping[str, Rule] = {
     "offloaded_activation": Rule(
         "saved tensor reloaded from the host", "torchtune, torchtune/training/_activation_offloading.py"
     ),
-    "shared_adapter": Rule("frozen matrix shared by all adapters", "peft, tuners/vera/model.py", "buffers"),
+    "shared_adapter": Rule("frozen matrix shared by all adapters", "peft, tuners/*vera/model.py", "buffers"),
     "fused_head_rows": Rule("per-token values such as the log-sum-exp", _HEAD, "logits and loss"),
     "fused_head_tile": Rule("logits of one tile (tokens × vocabulary)", _HEAD, "logits and loss"),
     "fused_head_chunk": Rule(
@@ -76,9 +76,7 @@ FINE_TUNING: Mapping[str, Rule] = {
     "cut_loss_words": Rule("one value per vocabulary entry", _CUT, "logits and loss"),
     "cut_loss_locks": Rule("locks for blocks that several Triton programs accumulate into", _CUT, "logits and loss"),
     "block_diagonal": Rule("block-diagonal matrix", "peft, tuners/boft/layer.py, Linear.forward"),
-    "frozen_adapter": Rule(
-        "frozen part of an adapter", "peft, tuners/tinylora/layer.py and tuners/oft/layer.py", "buffers"
-    ),
+    "frozen_adapter": Rule("frozen part of an adapter", "peft, tuners/{tinylora,oft,delora}/layer.py", "buffers"),
     "liger_rms_norm": Rule("RMSNorm in one kernel", "liger_kernel/ops/rms_norm.py"),
     "liger_rms_norm_backward": Rule("gradient of the RMSNorm weight", "liger_kernel/ops/rms_norm.py"),
     "liger_gate": Rule("gated activation in one kernel", "liger_kernel/ops/swiglu.py"),

@@ -30,6 +30,8 @@ _MASKS = "transformers, src/transformers/masking_utils.py"
 _ROPE = "transformers, modeling_rope_utils.py; torchtitan, models/common/rope.py"
 _CONV1D = "causal-conv1d, causal_conv1d/causal_conv1d_interface.py"
 _SSD = "mamba-ssm, mamba_ssm/ops/triton/ssd_combined.py"
+_FLA_NORM = "flash-linear-attention, fla/modules/norm/fused_norm_gate.py"
+_MAMBA_NORM = "mamba-ssm, mamba_ssm/ops/triton/layernorm_gated.py"
 _FLA = "flash-linear-attention, fla/ops/gated_delta_rule/chunk.py and fla/ops/kda/chunk.py"
 _PARTITIONER = "pytorch, torch/_functorch/partitioners.py"
 _DISPATCH = "torchtitan, torchtitan/models/common/token_dispatcher.py"
@@ -158,7 +160,7 @@ RULES: Mapping[str, Rule] = {
     "eye": Rule("identity matrix", "pytorch, aten/src/ATen/native/TensorFactories.cpp"),
     "log_backward": Rule("gradient of a logarithm", f"{_FORMULAS}: log"),
     "add": Rule("sum", f"{_FORMULAS}: add"),
-    "fft": Rule("Fourier transform of a weight", f"{_FORMULAS}: _fft_c2c"),
+    "fft": Rule("Fourier transform", f"{_FORMULAS}: _fft_c2c"),
     "sin": Rule("sine", f"{_FORMULAS}: sin"),
     "cos": Rule("cosine", f"{_FORMULAS}: cos"),
     "einsum": Rule("sum of products over shared axes", "pytorch, aten/src/ATen/native/Linear.cpp: einsum"),
@@ -330,7 +332,8 @@ RULES: Mapping[str, Rule] = {
     "scan_states": Rule("states of a fused scan", f"{_SSD} and selective_scan.cpp"),
     "scan_scores": Rule("intra-chunk products, fp32", _SSD),
     "scan_backward": Rule("gradients of a fused scan, with its temporaries", f"{_SSD} and selective_scan.cpp"),
-    "gated_norm": Rule("gated norm after a fused scan", "mamba-ssm, mamba_ssm/ops/triton/layernorm_gated.py"),
+    "gated_norm": Rule("gated norm after a fused scan or rule", f"{_MAMBA_NORM}; {_FLA_NORM}"),
+    "gated_norm_backward": Rule("gradients of a fused gated norm", f"{_FLA_NORM}: layer_norm_gated_bwd"),
     "delta_rule": Rule("fused delta rule output", _FLA),
     "delta_norm": Rule("normalized queries and keys of the fused delta rule", "fla/modules/l2norm.py: l2norm_fwd"),
     "delta_decay": Rule("cumulative decays within chunks, fp32", _FLA),

@@ -39,14 +39,17 @@ _KERNELS: Mapping[str, str | None] = {
 
 Sources: vllm, model_executor/layers/quantization/__init__.py; sglang, srt/layers/quantization/__init__.py.
 """
-_WORDS: Mapping[str, str] = {"nf4": "bitsandbytes", "nvfp4": "modelopt_fp4"}
-"""What servers call these formats."""
+_METHODS_OF_VLLM: Mapping[str, str] = {
+    "fp8": "fp8", "awq": "awq", "gptq": "gptq", "nf4": "bitsandbytes", "nvfp4": "modelopt_fp4", "mxfp4": "mxfp4",
+    "mxfp8": "mxfp8",
+}  # fmt: skip
+_METHODS_OF_SGLANG: Mapping[str, str] = {
+    **_METHODS_OF_VLLM, "int8": "w8a8_int8", "fp8-channel": "w8a8_fp8", "int4": "auto-round",
+}  # fmt: skip
+"""Methods that make servers read a format; for others the checkpoint's own config decides (vllm,
+model_executor/layers/quantization/__init__.py; sglang, srt/arg_groups/choices.py, `QUANTIZATION_CHOICES`)."""
 _MADE = ("fp32", "bf16", "fp16", "fp8", "nf4")
 """Formats that servers make of a 16-bit checkpoint while they load it (vllm, docs/features/quantization: fp8, bnb)."""
-
-
-def _method(value: object) -> str:
-    return _WORDS.get(str(value), str(value))
 
 
 def _stored(config: Config) -> dict[str, str]:
@@ -175,8 +178,9 @@ def _vllm(found: Mapping[str, Any]) -> Normalized:
     normalized, notes = _transferred(_pictured(_prefilled(_captured(normalized))))
     normalized, why = _run(normalized)
     normalized, reach = positions.stretched(normalized, positions.VLLM)
+    slots = _with_slots(normalized)
     drafted, further = _drafted(normalized)
-    return drafted, (*notes, *why, *reach, *further)
+    return drafted, (*notes, *why, *reach, *slots, *further)
 
 
 _COMPILATION, _MODE = ("--compilation-config", "-cc", "-O"), "cudagraph_mode"
@@ -314,19 +318,29 @@ _CHUNKS = "--enable-chunked-prefill"
 
 
 def _prefilled(normalized: dict[str, Any]) -> dict[str, Any]:
-    """Adapters where none are counted, and prompts that are not cut into chunks: a step takes the longest of them.
+    """Prompts that are not cut into chunks: a step takes the longest of them.
 
-    Source: vllm, config/scheduler.py (without chunks `max_num_batched_tokens` is at least `max_model_len`) and
-    config/lora.py (`max_loras` 1); chunks are the default since 0.8.
+    Source: vllm, config/scheduler.py (without chunks `max_num_batched_tokens` is at least `max_model_len`); chunks are
+    the default since 0.8.
     """
     chunks = normalized.pop(_CHUNKS, True)
     whole = normalized.pop("--no-enable-chunked-prefill", False) or chunks in (False, "false", "False")
     longest = normalized.get("--max-model-len")
     if whole and isinstance(longest, int):
         normalized.setdefault("--max-num-batched-tokens", max(longest, _UNCHUNKED))
-    if normalized.pop("--enable-lora", False) is True:
-        normalized.setdefault("--max-loras", 1)
     return normalized
+
+
+_LORA, _SLOTS = "--enable-lora", ("--max-loras", "--max-lora-rank")
+
+
+def _with_slots(normalized: dict[str, Any]) -> tuple[Message, ...]:
+    """Count slots of adapters only where there are any (engine/arg_utils.py, `create_engine_config`)."""
+    if normalized.pop(_LORA, False) is not False:
+        normalized.setdefault(_SLOTS[0], 1)
+        return ()
+    lone = [name for name in _SLOTS if normalized.pop(name, None) is not None]
+    return (Message("no adapter is set, so {} has no effect", joined(", ", lone)),) if lone else ()
 
 
 _UNCHUNKED = 2048
@@ -444,6 +458,7 @@ _ALL_TO_ALL, _EXPERTS = "--moe-a2a-backend", "*experts"
 """Both share whole experts out over all ranks (server_args.py, `_handle_a2a_moe`)."""
 _SGLANG_CACHES: Mapping[str, str] = {"fp8": "fp8_e4m3", "bfloat16": "bf16"}
 """Two words for one type (server_args.py, `--kv-cache-dtype`)."""
+_SUMS = "--disable-custom-all-reduce"
 _DRAFTS = ("--speculative-draft-model-path", "--speculative-draft-model")
 
 
@@ -480,7 +495,7 @@ VLLM = Tool(
         Key(path=Inference.max_num_seqs, name="--max-num-seqs"),
         Key(path=Inference.block_size, name="--block-size"),
         Key(path=Inference.weight_dtype, name="--dtype", values=TORCH_DTYPES),
-        Key(path=Inference.quantization, name="--quantization", also=("-q",), spelled=_method),
+        Key(path=Inference.quantization, name="--quantization", also=("-q",), spelled=_METHODS_OF_VLLM.get),
         Key(
             path=Inference.kv_cache_dtype,
             name="--kv-cache-dtype",
@@ -512,19 +527,26 @@ VLLM = Tool(
             also=("-ep",),
             off="--no-enable-expert-parallel",
         ),
+        Key(path=ServerSettings.disable_custom_all_reduce, name=_SUMS, off="--no-disable-custom-all-reduce"),
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--seed", "--download-dir", "--trust-remote-code",
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
              "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
     normalized=_vllm,
     placed=_limited,
-    settles=("--speculative-config", _CHUNKS, "--enable-lora", _TEXT_ALONE, _TRANSFER, _BACKEND, _SWAP, _TASK,
+    alongside={_SLOTS[0]: (_LORA, True), _CONNECTOR: (f"{_TRANSFER}.kv_role", "kv_both")},
+    settles=("--speculative-config", _CHUNKS, _LORA, _TEXT_ALONE, _TRANSFER, _BACKEND, _SWAP, _TASK,
              _CONVERT, "--rope-scaling"),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("vllm",),
     abbreviates=True,
     source="vllm, engine/arg_utils.py",
 )  # fmt: skip
+
+_RENAMED = frozenset({
+    SglangSettings.mamba_ssm_dtype, SglangSettings.mamba_radix_cache_strategy, SglangSettings.cuda_graph_max_bs,
+})  # fmt: skip
+"""Settings that SGLang has under other names, or in other words."""
 
 SGLANG = Tool(
     name="sglang",
@@ -544,7 +566,7 @@ SGLANG = Tool(
         Key(path=Inference.max_num_seqs, name="--max-running-requests"),
         Key(path=Inference.block_size, name="--page-size"),
         Key(path=Inference.weight_dtype, name="--dtype", values=TORCH_DTYPES),
-        Key(path=Inference.quantization, name="--quantization", spelled=_method),
+        Key(path=Inference.quantization, name="--quantization", spelled=_METHODS_OF_SGLANG.get),
         Key(
             path=Inference.kv_cache_dtype,
             name="--kv-cache-dtype",
@@ -556,8 +578,10 @@ SGLANG = Tool(
         *_reach(positions.SGLANG),
         Key(path=SglangSettings.mamba_ssm_dtype, name="--mamba-ssm-dtype", values=TORCH_DTYPES),
         Key(path=SglangSettings.mamba_radix_cache_strategy, name=_STRATEGY, also=("--mamba-scheduler-strategy",)),
-        *(each for each in _own(SglangSettings, "") if each.name not in ("--mamba-ssm-dtype", _STRATEGY)),
+        Key(path=SglangSettings.cuda_graph_max_bs, name="--cuda-graph-max-bs-decode", also=("--cuda-graph-max-bs",)),
+        *(each for each in _own(SglangSettings, "") if each.path not in _RENAMED),
         Key(path=ServerSettings.enable_expert_parallel, name=_EXPERTS),
+        Key(path=ServerSettings.disable_custom_all_reduce, name=_SUMS),
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--random-seed", "--trust-remote-code",
              "--log-level", "--chat-template", "--tool-call-parser", "--reasoning-parser"),

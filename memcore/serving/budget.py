@@ -75,7 +75,7 @@ class Pool:
         return self._users(length, self.capacity)
 
     def certain_users(self, length: int) -> int | None:
-        """The same, at the low end of the range."""
+        """Return the sequences of `length` tokens that fit at the low end of the range."""
         return None if self.capacity is None else self._users(length, self.capacity_low)
 
     def _users(self, length: int, capacity: int | None) -> int | None:

@@ -22,7 +22,7 @@ from memcore.records import dataclass
 from memcore.serving.devices import direct, integrated, switched
 from memcore.serving.job import ServingJob
 from memcore.serving.profile import CHUNK, ROWS, TOKENS, WIDEST_CONTEXT, Step, widest
-from memcore.serving.settings import ServerHardware
+from memcore.serving.settings import ServerHardware, ServerSettings
 from memcore.serving.stages import Stage
 from memcore.units import KiB, MiB
 
@@ -142,12 +142,15 @@ def count(stage: Stage, ranks: int, *, pieces: int, whole: int, further: int = 0
 
 
 def summed_by_nccl(job: ServingJob) -> bool:
-    """Whether NCCL sums the ranks' results: more than two GPUs without NVLink, or two that do not reach each other.
+    """Whether NCCL sums the ranks' results: where it is told, and where GPUs do not reach each other.
+
+    Those are more than two without NVLink, and two of some kinds.
 
     Source: vllm, distributed/device_communicators/custom_all_reduce.py, which SGLang has, too.
     """
     ranks = job.basics.layout.tensor
-    return ranks > 1 and not switched(job.accelerator) and (ranks > 2 or not direct(job.accelerator))
+    told = job.config[ServerSettings.disable_custom_all_reduce]
+    return ranks > 1 and (bool(told) or (not switched(job.accelerator) and (ranks > 2 or not direct(job.accelerator))))
 
 
 def kernels(layer: Layer, ranks: int) -> tuple[int, int]:

@@ -50,6 +50,8 @@ def recipe(name: str, model: Model, repository: str = "") -> Recipe:
     >>> network = find_model("Qwen/Qwen3.6-27B")
     >>> len(recipe("int4", network).others), len(recipe("int4", network, "Intel/Qwen3.6-27B-int4-AutoRound").others)
     (2, 0)
+    >>> sorted(recipe("mxfp4", network).usual.format.covers)[:3]
+    ['attention', 'feed-forward', 'linear-attention']
     """
     maker = repository.rpartition("/")[0].lower()
     mixers = [mixer for layer, _ in model.layers for mixer in layer.mixers]
@@ -80,6 +82,9 @@ def recipe(name: str, model: Model, repository: str = "") -> Recipe:
             usual=_modelopt() if name == "nvfp4" and gated else _usual(name, hybrid=hybrid, routed=routed),
             others=(everything, _largest(chosen, routed=routed)),
         )
+    if name == "mxfp4" and not routed:
+        # The format is of gpt-oss, experts alone; in a network without them tools quantize its layers.
+        return Recipe(usual=Stored(format=replace(chosen, covers=MATRICES), method=name, ignored=_SMALL))
     if name in _EIGHT_BITS and hybrid:
         return Recipe(usual=everything, others=(everything, _covering(chosen, MATRICES - {"linear-attention"})))
     return Recipe(usual=Stored(format=chosen, method=name))
@@ -163,5 +168,5 @@ def _covering(chosen: Format, kinds: frozenset[str]) -> Stored:
 
 
 def _reach(chosen: Format) -> frozenset[str]:
-    """Return what a format can have at all: MXFP4 is for experts."""
+    """Return what a format can have at all: MXFP4 is for experts, where there are any."""
     return chosen.covers

@@ -54,7 +54,8 @@ def rank_weights(
     symbols = tuple(basics.layout.symbols.items())
     entries = list(_loaded(basics.model, stage.count, stage.number, basics.dtype, basics.stored, symbols, towers))
     if basics.stored is not None and basics.stored.format.name == "mxfp4":
-        entries = [*(each for each in entries if "mxfp4" not in each.title), *_mxfp4(job, stage, tile, packs)]
+        kept = (each for each in entries if "mxfp4" not in each.title or ".experts." not in each.module)
+        entries = [*kept, *_mxfp4(job, stage, tile, packs)]
     entries += _tables(job, stage, tables or basics.dtype, directions if _in_three_directions(job) else 1)
     entries += _deep(job, stage, deep) if towers else []
     entries += _absorbed(job, stage)

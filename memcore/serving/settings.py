@@ -33,6 +33,16 @@ class ServerSettings(Section, path="engine"):
         engines=("vllm", "sglang"),
         advanced=True,
     )
+    disable_custom_all_reduce = setting(
+        Flag(),
+        "NCCL sums",
+        "NCCL adds up what the ranks have, instead of the server's own kernel, and its kernels are in every captured "
+        "CUDA graph.",
+        flag="disable-custom-all-reduce",
+        engines=("vllm", "sglang"),
+        default="false; true where GPUs do not reach each other",
+        advanced=True,
+    )
     allow_longer = setting(
         Flag(),
         "Longer than the model",
@@ -144,6 +154,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ServerSettings.max_num_seqs: ("与 inference.max_num_seqs 相同，供写在 engine 下的文件使用。", "每步最大序列数"),
     ServerSettings.block_size: ("与 inference.block_size 相同，供写在 engine 下的文件使用。",),
     ServerSettings.enable_expert_parallel: ("每个 rank 放置完整的专家，而不是切分每个专家。",),
+    ServerSettings.disable_custom_all_reduce: (
+        "由 NCCL 而不是服务自己的 kernel 把各 rank 的结果相加，每个捕获的 CUDA Graph 中都有 NCCL 的 kernel。",
+        "用 NCCL 求和",
+        "false；GPU 之间不能直接访问时为 true",
+    ),
     ServerSettings.allow_longer: (
         "允许 max_model_len 超过模型自身的最大长度，否则服务启动时会拒绝（环境变量 VLLM_ALLOW_LONG_MAX_MODEL_LEN）。",
         "超过模型长度",

@@ -16,7 +16,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 def add_buffer(x: Tensor, dtype: str) -> Tensor:
-    """The sum with a buffer of the model, of this dtype; saves nothing."""
+    """Return the sum with a buffer of the model, of this dtype; saves nothing."""
     out = like(x, "add", promote(x.dtype, dtype))
     if tracked(x):
         attach([out], [x], [], lambda g, s: [g[0]])
@@ -41,7 +41,7 @@ def add_in_place(x: Tensor, y: Tensor) -> Tensor:
 
 
 def divide(x: Tensor, y: Tensor) -> Tensor:
-    """The quotient of two tensors; saves the divisor, and the dividend if the divisor needs a gradient."""
+    """Return the quotient of two tensors; saves the divisor, and the dividend if the divisor needs a gradient."""
     x_needs, y_needs = tracked(x), tracked(y)
     saved = save(x.tape, y, x if y_needs else None) if x_needs or y_needs else []
     out = elementwise("div", x, y)
@@ -83,7 +83,7 @@ class _Quotient:
 
 
 def total(x: Tensor, axis: int = -1, *, keepdim: bool = False) -> Tensor:
-    """The sum over one axis; its gradient is expanded without a copy. Autocast gives it in fp32."""
+    """Return the sum over one axis; its gradient is expanded without a copy. Autocast gives it in fp32."""
     axis %= len(x.shape)
     tape, full = x.tape, x.shape
     middle = (1,) if keepdim else ()

@@ -44,7 +44,7 @@ class Heads:
         return self.groups != 1
 
     def repeated(self) -> Heads:
-        """The heads once keys and values have been copied for every query head."""
+        """Return the heads once keys and values have been copied for every query head."""
         return replace(self, key=self.query, groups=1)
 
 
@@ -71,7 +71,7 @@ def repeat_kv(x: Tensor, heads: Heads, axis: int = 1, *, copies: bool = False) -
 
 
 def choose_kernel(query: Tensor, value: Tensor, heads: Heads, *, masked: bool) -> str:
-    """The kernel that SDPA takes on a GPU of compute capability 8: flash, else memory-efficient, else math.
+    """Return the kernel that SDPA takes on a GPU of compute capability 8: flash, else memory-efficient, else math.
 
     Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash takes half precision without a mask, and values
     as wide as keys; the memory-efficient kernel takes as many key heads as query heads, and in half precision widths
@@ -171,7 +171,7 @@ def kernel_results(kernel: str, query: Tensor, value: Tensor) -> list[Tensor]:
 
 
 def kernel_gradients(kernel: str, query: Tensor, key: Tensor, value: Tensor, shared: bool) -> list[Gradient]:
-    """The backward pass of an attention kernel; `shared`: query heads share key heads."""
+    """Return the backward pass of an attention kernel; `shared`: query heads share key heads."""
     return _BACKWARD[kernel](shared, [], [query, key, value])
 
 
@@ -197,7 +197,7 @@ def _flash_backward(shared: bool, gradients: list[Gradient], saved: list[Tensor]
 
 
 def _efficient_backward(shared: bool, gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-    """The memory-efficient kernel's backward pass (attention_backward.cu).
+    """Return the memory-efficient kernel's backward pass (attention_backward.cu).
 
     Workspaces: one fp32 number per query and head, and for half precision an fp32 accumulator of the queries.
     """
@@ -215,7 +215,7 @@ def _efficient_backward(shared: bool, gradients: list[Gradient], saved: list[Ten
 
 
 def _cudnn_backward(shared: bool, gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
-    """The backward pass of cuDNN; its workspace is its own and unknown."""
+    """Return the backward pass of cuDNN; its workspace is its own and unknown."""
     return [like(each, "attention_backward") for each in saved[:3]]
 
 

@@ -80,7 +80,7 @@ def save(tape: Tape, *tensors: Tensor | None) -> list[Saved]:
 
 
 def memory_of(tensor: Tensor) -> Tensor:
-    """A tensor as the graph keeps it."""
+    """Return a tensor as the graph keeps it."""
     # A parameter's memory belongs to its engine: FSDP frees it even while the graph refers to it.
     storage = None if isinstance(tensor, Parameter) else tensor.storage
     found = tensor.detach()

@@ -15,17 +15,17 @@ _PROMOTION = ("bool", "int64", "bf16", "fp16", "fp32")
 
 
 def new(tape: Tape, shape: Shape, dtype: str, rule: str, *, order: tuple[int, ...] | None = None) -> Tensor:
-    """A freshly allocated tensor."""
+    """Return a freshly allocated tensor."""
     return Tensor(tape, tape.allocate(shape, dtype, rule), shape, dtype, order=order)
 
 
 def like(x: Tensor, rule: str, dtype: str | None = None) -> Tensor:
-    """A freshly allocated tensor with the shape and the physical order of another."""
+    """Return a freshly allocated tensor with the shape and the physical order of another."""
     return new(x.tape, x.shape, dtype or x.dtype, rule, order=x.order)
 
 
 def promote(*dtypes: str) -> str:
-    """The dtype of a result over operands of these dtypes."""
+    """Return the dtype of a result over operands of these dtypes."""
     every = set(dtypes)
     if len(every) == 1:
         return dtypes[0]
@@ -35,7 +35,7 @@ def promote(*dtypes: str) -> str:
 
 
 def only(gradients: list[Gradient]) -> Tensor:
-    """The gradient of a node's single output."""
+    """Return the gradient of a node's single output."""
     gradient = gradients[0]
     if gradient is None:
         raise RuntimeError("a node ran without a gradient")
@@ -43,7 +43,7 @@ def only(gradients: list[Gradient]) -> Tensor:
 
 
 def elementwise(rule: str, *operands: Tensor) -> Tensor:
-    """The result of a broadcasting kernel; it lies in memory like the first operand of full size."""
+    """Return the result of a broadcasting kernel; it lies in memory like the first operand of full size."""
     shape: Shape = ()
     for operand in operands:
         shape = _broadcast(shape, operand.shape)
@@ -64,7 +64,7 @@ def _broadcast(x: Shape, y: Shape) -> Shape:
 
 
 def view(x: Tensor, shape: Shape, order: tuple[int, ...] | None = None, cut: int | None = None) -> Tensor:
-    """The memory of `x` under other axes, outside the graph."""
+    """Return the memory of `x` under other axes, outside the graph."""
     return Tensor(x.tape, x.storage, shape, x.dtype, order=order, cut=cut)
 
 
@@ -86,7 +86,7 @@ def _permuted(x: Tensor, axes: Sequence[int]) -> Tensor:
 
 
 def in_order(gradients: list[Gradient]) -> Tensor:
-    """A node's gradient in logical order; a copy replaces it where it is not."""
+    """Return a node's gradient in logical order; a copy replaces it where it is not."""
     gradient = only(gradients)
     if not gradient.contiguous:
         gradient = gradients[0] = new(gradient.tape, gradient.shape, gradient.dtype, "clone")
@@ -94,7 +94,7 @@ def in_order(gradients: list[Gradient]) -> Tensor:
 
 
 def unmerged(x: Tensor, first: int) -> Tensor:
-    """A view whose axes from `first` on were one; a gradient that cannot be viewed as one again is copied."""
+    """Return a view whose axes from `first` on were one; a gradient that cannot be viewed as one again is copied."""
     out = view(x, x.shape, x.order, x.cut)
     if tracked(x):
         attach([out], [x], [], lambda g, s: [_mergeable(g, first)])
@@ -107,7 +107,7 @@ def _mergeable(gradients: list[Gradient], first: int) -> Tensor:
 
 
 def narrow(x: Tensor, axis: int, size: Axis) -> Tensor:
-    """A slice along one axis; its gradient is written into a tensor of the full size."""
+    """Return a slice along one axis; its gradient is written into a tensor of the full size."""
     out = view(x, (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.order, cut=axis)
     if tracked(x):
         tape, full = x.tape, x.shape
@@ -138,7 +138,7 @@ def identity(x: Tensor) -> Tensor:
 
 
 def clone(x: Tensor) -> Tensor:
-    """A copy in logical order; its gradient passes through."""
+    """Return a copy in logical order; its gradient passes through."""
     out = new(x.tape, x.shape, x.dtype, "clone")
     if tracked(x):
         attach([out], [x], [], lambda g, s: [g[0]])
@@ -146,7 +146,7 @@ def clone(x: Tensor) -> Tensor:
 
 
 def contiguous(x: Tensor) -> Tensor:
-    """A copy in logical order, unless it lies so already."""
+    """Return a copy in logical order, unless it lies so already."""
     return x if x.contiguous else clone(x)
 
 

@@ -8,7 +8,7 @@ from memcore.tensors.tensor import Tensor
 
 
 def complex_product(x: Tensor, rotations: Tensor) -> Tensor:
-    """The input as complex numbers times rotations, which need no gradient but are saved.
+    """Return the input as complex numbers times rotations, which need no gradient but are saved.
 
     The backward pass takes gradients in logical order, and conjugates the rotations first.
     """

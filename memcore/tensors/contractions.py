@@ -11,7 +11,7 @@ from memcore.tensors.tensor import Tensor
 
 
 def einsum(equation: str, x: Tensor, y: Tensor) -> Tensor:
-    """The sum over the axes that the result lacks, as one batched product.
+    """Return the sum over the axes that the result lacks, as one batched product.
 
     Both operands are permuted to (shared, own, summed) and (shared, summed, own) and copied where they cannot be
     viewed as three axes; the result is permuted back (aten/src/ATen/native/Linear.cpp, sumproduct_pair).
@@ -50,7 +50,7 @@ def _arranged(x: Tensor, labels: str, groups: Sequence[Sequence[str]]) -> Tensor
 
 
 def bmm(x: Tensor, y: Tensor, groups: Sequence[Shape]) -> Tensor:
-    """A batched product of (batch, rows, inner) and (batch, inner, columns), each a group of axes; saves both.
+    """Return a batched product of (batch, rows, inner) and (batch, inner, columns), each a group of axes; saves both.
 
     A gradient that cannot be viewed as three axes is copied.
     """
@@ -73,7 +73,7 @@ def bmm(x: Tensor, y: Tensor, groups: Sequence[Shape]) -> Tensor:
 
 
 def baddbmm(bias: Tensor, x: Tensor, y: Tensor, groups: Sequence[Shape], *, scaled: bool = False) -> Tensor:
-    """A batched product of the same groups with a bias that is broadcast over it.
+    """Return a batched product of the same groups with a bias that is broadcast over it.
 
     With `scaled` (`alpha`) each gradient is multiplied once more (tools/autograd/derivatives.yaml, `maybe_multiply`).
     """

@@ -9,7 +9,7 @@ from memcore.tensors.tensor import Parameter, Tensor
 
 
 def conv1d(x: Tensor, weight: Parameter, bias: Parameter | None) -> Tensor:
-    """A depthwise convolution over tokens with K - 1 zeros on both sides; saves x and the weight.
+    """Return a depthwise convolution over tokens with K - 1 zeros on both sides; saves x and the weight.
 
     `x` is (b, channels, s). On a GPU without cuDNN's help it runs over a contiguous copy
     (aten/src/ATen/native/Convolution.cpp, `CudaDepthwise2d`), forwards and backwards.

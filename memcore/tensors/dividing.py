@@ -37,7 +37,7 @@ class Part:
         self._held = None if hosted else part
 
     def unpack(self) -> Tensor:
-        """The whole input; the part is replaced by it."""
+        """Return the whole input; the part is replaced by it."""
         if self._whole is None:
             if self._held is None:
                 raise TypeError(self)

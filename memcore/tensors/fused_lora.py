@@ -107,7 +107,7 @@ def _between(gradient: Tensor, layer: Adapted) -> None:
 
 
 def _of_matrices(x: Tensor, gradient: Tensor, layer: Adapted) -> Iterator[Gradient]:
-    """Gradients of the two small matrices."""
+    """Yield gradients of the two small matrices."""
     for matrix in (layer.down, layer.up):
         made = new(matrix.tape, matrix.shape, x.dtype, "weight_gradient")
         _between(gradient, layer)

@@ -11,7 +11,7 @@ from memcore.tensors.tensor import Parameter, Tape, Tensor
 
 
 def convolution(pixels: Tensor, weight: Parameter, bias: Parameter | None, patches: Shape, axis: int) -> Tensor:
-    """A convolution whose stride is its kernel: one vector for each of `patches`, as the axes from `axis` on.
+    """Return a convolution whose stride is its kernel: one vector for each of `patches`, as the axes from `axis` on.
 
     Channels come first. Saves the pixels, which need no gradient, and the weight. cuDNN wants the gradient in logical
     order (ConvShared.cpp); what workspace it takes is its own and unknown.
@@ -172,7 +172,7 @@ def _selected(gradient: Tensor, full: Shape, shape: Shape) -> Tensor:
 
 
 def buffer(tape: Tape, shape: Shape, dtype: str) -> Tensor:
-    """A buffer of the model, whose memory is counted with the model."""
+    """Return a buffer of the model, whose memory is counted with the model."""
     return Tensor(tape, None, shape, dtype)
 
 
@@ -191,7 +191,7 @@ def unbound(x: Tensor, axis: int) -> list[Tensor]:
 
 
 def first_dtype(gradients: list[Gradient]) -> str:
-    """The dtype of gradients of which some may be absent."""
+    """Return the dtype of gradients of which some may be absent."""
     return next(each.dtype for each in gradients if each is not None)
 
 
@@ -233,7 +233,7 @@ _SORTING = 6
 
 
 def _places(tape: Tape, mask: Tensor, rows: Shape) -> list[Tensor]:
-    """The indices of what a mask selects."""
+    """Return the indices of what a mask selects."""
     return [] if tape.fake else [new(tape, (len(mask.shape), *rows), "int64", "nonzero")]
 
 

@@ -13,13 +13,13 @@ from memcore.tensors.tensor import Tape, Tensor
 
 
 def _scattered(tape: Tape, shape: Shape, dtype: str, rule: str) -> Tensor:
-    """A gradient that is scattered into zeros of the full size."""
+    """Return a gradient that is scattered into zeros of the full size."""
     zeros = new(tape, shape, dtype, rule)
     return new(tape, shape, dtype, rule) if tape.fake else zeros
 
 
 def topk(x: Tensor, count: Axis, rule: str = "topk") -> tuple[Tensor, Tensor]:
-    """The `count` largest elements of the last axis and their indices, which it saves."""
+    """Return the `count` largest elements of the last axis and their indices, which it saves."""
     tape, full = x.tape, x.shape
     shape = (*full[:-1], count)
     values, indices = new(tape, shape, x.dtype, rule), new(tape, shape, "int64", rule)
@@ -38,7 +38,7 @@ def largest(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def gather(x: Tensor, index: Tensor) -> Tensor:
-    """Elements of the last axis by index; saves its input and the indices."""
+    """Return elements of the last axis by index; saves its input and the indices."""
     tape, full = x.tape, x.shape
     needs = tracked(x)
     saved = save(tape, x, index) if needs else []
@@ -49,7 +49,7 @@ def gather(x: Tensor, index: Tensor) -> Tensor:
 
 
 def scatter(x: Tensor, index: Tensor) -> Tensor:
-    """A copy with a number written at some indices, which it saves."""
+    """Return a copy with a number written at some indices, which it saves."""
     saved = save(x.tape, index) if tracked(x) else []
     out = like(x, "scatter")
     if tracked(x):

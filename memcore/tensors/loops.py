@@ -14,7 +14,7 @@ _STANDS = LOOP - 3
 
 
 def iterations(tape: Tape, trips: Axis, recorded: int) -> Iterator[int]:
-    """The iterations to record of a loop that runs `trips` times: all, or `LOOP` of them.
+    """Yield the iterations to record of a loop that runs `trips` times: all, or `LOOP` of them.
 
     What the one that stands for others leaves behind when the next is over is there once more for each of those.
     Memory grows by as much in each iteration, and falls by as much backwards, so that the last ones, which are all

@@ -11,7 +11,7 @@ from memcore.tensors.tensor import Tensor
 
 
 def mixed(parts: Sequence[Tensor], axes: Shape) -> Tensor:
-    """A tensor of tokens with these last axes, made of others; all of them are saved, and each gets a gradient.
+    """Return a tensor of tokens with these last axes, made of others; all of them are saved, and each gets a gradient.
 
     So it is for attention kernels, products and most activations: they save what they read.
     """

@@ -20,7 +20,7 @@ from memcore.tensors.tensor import Parameter, Tensor
 
 
 def add(x: Tensor, y: Tensor) -> Tensor:
-    """The sum of two tensors; saves nothing."""
+    """Return the sum of two tensors; saves nothing."""
     out = elementwise("add", x, y)
     if tracked(x, y):
         attach([out], [x, y], [], lambda g, s: [g[0], g[0]])
@@ -46,7 +46,7 @@ def sub(x: Tensor, y: Tensor) -> Tensor:
 
 
 def add_scalar(x: Tensor) -> Tensor:
-    """The sum with a number; saves nothing."""
+    """Return the sum with a number; saves nothing."""
     out = like(x, "add")
     if tracked(x):
         attach([out], [x], [], lambda g, s: [g[0]])
@@ -54,7 +54,7 @@ def add_scalar(x: Tensor) -> Tensor:
 
 
 def mul(x: Tensor, y: Tensor) -> Tensor:
-    """The product of elements; a factor is saved if the other one needs a gradient."""
+    """Return the product of elements; a factor is saved if the other one needs a gradient."""
     x_needs, y_needs = tracked(x), tracked(y)
     saved = save(x.tape, x if y_needs else None, y if x_needs else None)
     out = elementwise("mul", x, y)
@@ -70,7 +70,7 @@ def mul(x: Tensor, y: Tensor) -> Tensor:
 
 
 def scale(x: Tensor, rule: str = "mul") -> Tensor:
-    """A multiple of x, x over a number, or -x: saves nothing."""
+    """Return a multiple of x, x over a number, or -x: saves nothing."""
     out = like(x, rule)
     if tracked(x):
         attach([out], [x], [], lambda g, s: [like(only(g), f"{rule}_backward")])
@@ -78,7 +78,7 @@ def scale(x: Tensor, rule: str = "mul") -> Tensor:
 
 
 def power(x: Tensor) -> Tensor:
-    """A power of x; saves x, and its gradient needs two temporaries of x's size. Autocast runs it in fp32."""
+    """Return a power of x; saves x, and its gradient needs two temporaries of x's size. Autocast runs it in fp32."""
     x = to(x, "fp32") if x.tape.autocast else x
     return _unary("pow", x, saves_input=True, temporaries=2)
 
@@ -89,12 +89,12 @@ def rsqrt(x: Tensor) -> Tensor:
 
 
 def sqrt(x: Tensor) -> Tensor:
-    """The square root of x; saves its result, and its gradient needs a temporary."""
+    """Return the square root of x; saves its result, and its gradient needs a temporary."""
     return _unary("sqrt", x, saves_input=False, temporaries=1)
 
 
 def tanh(x: Tensor) -> Tensor:
-    """The hyperbolic tangent of x; saves its result."""
+    """Return the hyperbolic tangent of x; saves its result."""
     return _unary("tanh", x, saves_input=False)
 
 
@@ -221,7 +221,7 @@ def softmax(x: Tensor, dtype: str | None = None) -> Tensor:
 
 
 def softmax_gradient(gradient: Tensor, dtype: str) -> Tensor:
-    """The gradient of the scores; CUDA's kernel reads a product of gradient and result (cuda/SoftMax.cu)."""
+    """Return the gradient of the scores; CUDA's kernel reads a product of gradient and result (cuda/SoftMax.cu)."""
     result = like(gradient, "softmax_backward", dtype)
     if not gradient.tape.fake:
         like(gradient, "softmax_product")
@@ -337,7 +337,7 @@ def linear(
 
 
 def _seen(gradient: Gradient, *, view: bool) -> Gradient:
-    """A gradient that may be a view of the product."""
+    """Return a gradient that may be a view of the product."""
     if gradient is not None:
         gradient.viewed = view
     return gradient
@@ -393,7 +393,7 @@ def _batchable(x: Tensor) -> bool:
 
 
 def embedding(tokens: Tensor, weight: Parameter) -> Tensor:
-    """Rows of a table; saves the int64 indices, and its gradient is dense.
+    """Return rows of a table; saves the int64 indices, and its gradient is dense.
 
     Compiled, it adds up in fp32 (torch/_decomp/decompositions.py, `embedding_dense_backward`).
     """

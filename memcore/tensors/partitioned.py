@@ -16,7 +16,7 @@ NEWEST = 2
 
 
 def partitioned(tensor: Tensor, *, hosted: bool) -> Part:
-    """A tensor-parallel rank's part of an input, which it keeps at once."""
+    """Return a tensor-parallel rank's part of an input, which it keeps at once."""
     part = Part(tensor, "partitioned_activation", "gathered_activation")
     part.divide(hosted=hosted)
     return part

@@ -63,7 +63,7 @@ def _through_exponential(gradient: Tensor, result: Tensor) -> Tensor:
 
 
 def minimum(x: Tensor) -> Tensor:
-    """The smaller of x and a constant, both of which it saves."""
+    """Return the smaller of x and a constant, both of which it saves."""
     needs = tracked(x)
     saved = save(x.tape, x) if needs else []
     out = like(x, "minimum")

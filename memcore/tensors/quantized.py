@@ -33,7 +33,7 @@ def quantized_linear(x: Tensor, weight: Parameter, how: Quantization, bias: Tens
 
 
 def quantized_experts(x: Tensor, weight: Parameter, how: Quantization, outer: Shape) -> Tensor:
-    """Rows times the quantized matrices of their experts, one expert after the other (transformers 4's loops).
+    """Return rows times the quantized matrices of their experts, one expert after the other (transformers 4's loops).
 
     However tokens spread over the experts, the results together are as large; one expert's matrix is dequantized at a
     time, counted at the size of all that the product reads of it.
@@ -76,7 +76,7 @@ def _in_4_bits(x: Tensor, weight: Parameter, how: Quantization, bias: Tensor | N
 
 
 def dequantized(weight: Parameter, dtype: str) -> Tensor | None:
-    """A matrix in few bits as it was, for a product; others are there."""
+    """Return a matrix in few bits as it was, for a product; others are there."""
     if weight.quantization is None:
         return None
     scales = (
@@ -90,14 +90,14 @@ def dequantized(weight: Parameter, dtype: str) -> Tensor | None:
 
 
 def whole(weight: Parameter, dtype: str) -> Tensor:
-    """The matrices of all experts as a product takes them: eight bits as `restored`, others at once."""
+    """Return the matrices of all experts as a product takes them: eight bits as `restored`, others at once."""
     if weight.quantization is not None and weight.quantization.bits == 8:
         return restored(weight, dtype)
     return dequantized(weight, dtype) or weight
 
 
 def restored(weight: Parameter, dtype: str) -> Tensor:
-    """The whole matrix in a dtype, as PEFT asks for it (`dequantize_module_weight`, then `to`).
+    """Return the whole matrix in a dtype, as PEFT asks for it (`dequantize_module_weight`, then `to`).
 
     Four bits come back in the dtype that they had; eight are multiplied by rows' maxima and by a number, in fp32.
     """
@@ -120,7 +120,7 @@ def _attached(
     apply: Callable[[list[Gradient], list[Tensor]], list[Gradient]],
     *held: Tensor,
 ) -> Tensor:
-    """A node that holds tensors in attributes of its own, of which no checkpoint knows (`ctx.tensors`)."""
+    """Return a node that holds tensors in attributes of its own, of which no checkpoint knows (`ctx.tensors`)."""
     if tracked(x):
         attach([out], [x], [SavedTensor(memory_of(each)) for each in held], apply)
     if bias is not None and tracked(bias):
@@ -129,7 +129,7 @@ def _attached(
 
 
 def _maxima(x: Tensor, weight: Parameter, how: Quantization, *, kept: bool) -> list[Tensor]:
-    """The maxima of blocks in fp32, if they are quantized themselves; added in place for the gradient."""
+    """Return the maxima of blocks in fp32, if they are quantized themselves; added in place for the gradient."""
     if not how.double:
         return []
     shape: Shape = (Quotient(weight.shape, 64),)

@@ -55,7 +55,7 @@ def checkpoint_reentrant(
 
 
 def leaf_of(tensor: Tensor) -> Parameter:
-    """A detached tensor that holds a gradient."""
+    """Return a detached tensor that holds a gradient."""
     leaf = Parameter(tensor.tape, "", tensor.shape, (), tensor.dtype)
     leaf.storage, leaf.order, leaf.cut, leaf.spread = tensor.storage, tensor.order, tensor.cut, tensor.spread
     return leaf

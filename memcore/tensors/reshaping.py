@@ -14,7 +14,7 @@ from memcore.tensors.tensor import Tensor
 
 
 def select(x: Tensor, axis: int) -> Tensor:
-    """One index of an axis (`x[:, i]`); its gradient is written into zeros of the full size."""
+    """Return one index of an axis (`x[:, i]`); its gradient is written into zeros of the full size."""
     places = [each - (each > axis) for each in x.order if each != axis]
     behind = x.order[x.order.index(axis) + 1 :]
     following = behind[0] - (behind[0] > axis) if behind else len(x.shape) - 1
@@ -26,7 +26,7 @@ def select(x: Tensor, axis: int) -> Tensor:
 
 
 def insert(x: Tensor, axis: int) -> Tensor:
-    """A further axis of one element (`unsqueeze`)."""
+    """Return a further axis of one element (`unsqueeze`)."""
     order = tuple(each + (each >= axis) for each in x.order)
     place = order.index(axis + 1) if axis < len(x.shape) else len(order)
     out = view(x, (*x.shape[:axis], 1, *x.shape[axis:]), (*order[:place], axis, *order[place:]))
@@ -43,7 +43,7 @@ def _without(x: Tensor, axis: int) -> Tensor:
 
 
 def repeat_interleave(x: Tensor, axis: int, size: Axis, times: Axis) -> Tensor:
-    """Each index of an axis `times` times in a row, `size` in all: always a copy; the gradient is summed."""
+    """Return each index of an axis `times` times in a row, `size` in all: always a copy; the gradient is summed."""
     out = new(x.tape, (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype, "repeat_interleave")
     if tracked(x):
         tape, before = x.tape, x.shape
@@ -197,7 +197,7 @@ def _regrouped(x: Tensor, axis: int, count: int, into: Shape) -> Tensor:
 
 
 def _viewable(gradients: list[Gradient], first: int, last: int) -> Tensor:
-    """The gradient, copied unless it can be viewed with the axes from `first` up to `last` as one."""
+    """Return the gradient, copied unless it can be viewed with the axes from `first` up to `last` as one."""
     gradient = only(gradients)
     if not gradient.mergeable(first, last):
         gradient = gradients[0] = new(gradient.tape, gradient.shape, gradient.dtype, "clone")
@@ -225,7 +225,7 @@ def contiguous_to(x: Tensor, dtype: str) -> Tensor:
 
 
 def fold(x: Tensor, first: int, last: int) -> Tensor:
-    """A reshape that makes the axes from `first` up to `last` one: a copy where memory does not allow a view."""
+    """Return a reshape that makes the axes from `first` up to `last` one: a copy where memory does not allow a view."""
     return x if x.mergeable(first, last) else clone(x)
 
 

@@ -38,7 +38,7 @@ def ring_attention(query: Tensor, key: Tensor, value: Tensor, shared: bool, turn
 
 
 def gathered_keys(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys and values of all ranks, (b, k, s, d) before: `flex_cp_allgather` (_cp_custom_ops.py).
+    """Return keys and values of all ranks, (b, k, s, d) before: `flex_cp_allgather` (_cp_custom_ops.py).
 
     PyTorch's collectives gather and scatter along the first axis, and copy for any other
     (torch/distributed/_functional_collectives.py).
@@ -102,7 +102,7 @@ def _forward(query: Tensor, key: Tensor, value: Tensor, turns: int, kernel: str)
 
 
 def _late(x: Tensor) -> Tensor:
-    """The second half of the tokens, a view."""
+    """Return the second half of the tokens, a view."""
     return narrow(x, 2, half(x.shape[2]))
 
 
@@ -125,7 +125,7 @@ def _merge(out: Tensor, total: Tensor, block: Tensor, statistics: Tensor) -> tup
 
 
 def _flat(parts: Sequence[Tensor]) -> Tensor:
-    """Keys and values in one row; `flatten` copies those that do not lie in order."""
+    """Return keys and values in one row; `flatten` copies those that do not lie in order."""
     parts = [contiguous(each) for each in parts]
     first, second = parts
     shape: Shape = (2, *first.shape)

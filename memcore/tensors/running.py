@@ -23,7 +23,7 @@ def exp(x: Tensor) -> Tensor:
 
 
 def log(x: Tensor) -> Tensor:
-    """The logarithm of x, which it saves."""
+    """Return the logarithm of x, which it saves."""
     x = _wide(x)
     saved = save(x.tape, x) if tracked(x) else []
     out = like(x, "log")
@@ -52,7 +52,7 @@ def clamp(x: Tensor, *, bounds: int = 2) -> Tensor:
 
 
 def clamp_backward(gradient: Tensor, x: Tensor, bounds: int = 2) -> Tensor:
-    """The gradient where x is within its bounds, else a zero: a comparison with each, and a choice."""
+    """Return the gradient where x is within its bounds, else a zero: a comparison with each, and a choice."""
     held = [new(gradient.tape, (), gradient.dtype, "clamp_backward")]
     held += [like(x, "clamp_backward", "bool") for _ in range(bounds)]
     result = like(gradient, "clamp_backward")
@@ -61,7 +61,7 @@ def clamp_backward(gradient: Tensor, x: Tensor, bounds: int = 2) -> Tensor:
 
 
 def masked_fill(x: Tensor, mask: Tensor) -> Tensor:
-    """A copy with a number where the mask says so, in logical order; saves the mask."""
+    """Return a copy with a number where the mask says so, in logical order; saves the mask."""
     saved = save(x.tape, mask) if tracked(x) else []
     out = new(x.tape, x.shape, x.dtype, "masked_fill")
     if tracked(x):
@@ -75,13 +75,13 @@ def _masked_fill_backward(gradients: list[Gradient], saved: list[Tensor]) -> lis
 
 
 def triangle(tape: Tape, size: Axis) -> Tensor:
-    """A square of booleans with one of its triangles zeroed (`torch.tril(torch.ones(...))`)."""
+    """Return a square of booleans with one of its triangles zeroed (`torch.tril(torch.ones(...))`)."""
     ones = new(tape, (size, size), "bool", "triangle")
     return like(ones, "triangle")
 
 
 def logical_not(mask: Tensor) -> Tensor:
-    """The inverted mask."""
+    """Return the inverted mask."""
     return like(mask, "logical_not")
 
 

@@ -35,7 +35,7 @@ def scattered(x: Tensor, axis: int) -> Tensor:
 
 
 def reduced(x: Tensor) -> Tensor:
-    """The sum over all ranks, not in place."""
+    """Return the sum over all ranks, not in place."""
     return new(x.tape, x.shape, x.dtype, "tensor_all_reduce")
 
 
@@ -69,7 +69,7 @@ def from_replica(x: Tensor) -> Tensor:
 
 
 def sum_to_parts(x: Tensor, axis: int) -> Tensor:
-    """Each rank's part of a sum over ranks (Partial to Shard)."""
+    """Return each rank's part of a sum over ranks (Partial to Shard)."""
     out = scattered(x, axis)
     if tracked(x):
         attach([out], [x], [], lambda g, s: [gathered(only(g), axis)])
@@ -77,7 +77,7 @@ def sum_to_parts(x: Tensor, axis: int) -> Tensor:
 
 
 def sum_to_replica(x: Tensor) -> Tensor:
-    """A sum over ranks for all of them (Partial to Replicate)."""
+    """Return a sum over ranks for all of them (Partial to Replicate)."""
     out = reduced(x)
     if tracked(x):
         attach([out], [x], [], lambda g, s: [g[0]])
@@ -103,7 +103,7 @@ def masked(indices: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def embedding_of_part(tokens: Tensor, weight: Parameter) -> Tensor:
-    """Rows of a rank's part of a table, zeros for the other tokens.
+    """Return rows of a rank's part of a table, zeros for the other tokens.
 
     No strategy shards the gradient by rows (_ops/_embedding_ops.py): every rank computes that of the whole table.
     """

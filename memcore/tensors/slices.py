@@ -31,7 +31,7 @@ def split_sizes(x: Tensor, axis: int, sizes: Sequence[Axis]) -> list[Tensor]:
 
 
 def index(x: Tensor, axis: int) -> Tensor:
-    """One element of an axis, chosen by a list: a copy. The gradient is put into zeros of the full size."""
+    """Return one element of an axis, chosen by a list: a copy. The gradient is put into zeros of the full size."""
     tape, full = x.tape, x.shape
     chosen = new(tape, (1,), "int64", "index")
     needs = tracked(x)
@@ -61,7 +61,7 @@ def merge(x: Tensor, axis: int, size: Axis) -> Tensor:
 
 
 def expand(x: Tensor, axis: int, size: Axis) -> Tensor:
-    """An axis of one element, seen `size` times without a copy; the gradient is summed over it (`sum_to`)."""
+    """Return an axis of one element, seen `size` times without a copy; the gradient is summed over it (`sum_to`)."""
     out = view(x, (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.order, x.cut)
     out.spread = axis
     if tracked(x):
@@ -102,7 +102,7 @@ def write(base: Tensor, part: Tensor) -> None:
 
 
 def unsqueeze(x: Tensor, axis: int) -> Tensor:
-    """A new axis of size one."""
+    """Return a new axis of size one."""
     later = [each + (each >= axis) for each in x.order]
     later.insert(later.index(axis - 1) + 1 if axis else 0, axis)
     cut = None if x.cut is None else x.cut + (x.cut >= axis)

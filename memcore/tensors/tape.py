@@ -210,7 +210,7 @@ class Recording:
 
     @property
     def here(self) -> str:
-        """The module that is running."""
+        """Return the module that is running."""
         return self._modules[-1]
 
     def module(self, path: str) -> AbstractContextManager[None]:
@@ -233,12 +233,12 @@ class Recording:
 
     @property
     def repeats(self) -> str | None:
-        """The name of how often the stretch that is running happens."""
+        """Return the name of how often the stretch that is running happens."""
         return self.stretch[3] if self.stretch is not None else None
 
     @property
     def place(self) -> str:
-        """The stretch that is running."""
+        """Return the stretch that is running."""
         return self.stretch[1] if self.stretch is not None else ""
 
     def let_go(self, held: Held[Any], place: str) -> None:
@@ -259,7 +259,7 @@ class Recording:
 
     @contextmanager
     def aside(self, place: str) -> Iterator[None]:
-        """A segment of its own within the current one, which then goes on."""
+        """Open a segment of its own within the current one, which then goes on."""
         before, repeats = self.place, self.repeats
         self.enter(self._phase, place)
         yield

@@ -99,7 +99,7 @@ class Tensor:
         return self.cut != len(self.shape) and self.mergeable(0, len(self.shape))
 
     def behind_gap(self) -> int | None:
-        """The first axis with an extent that lies behind a gap in memory."""
+        """Return the first axis with an extent that lies behind a gap in memory."""
         if self.cut is None or self.cut == len(self.shape):
             return None
         behind = self.order[self.order.index(self.cut) :]
@@ -143,7 +143,7 @@ class Saved(Protocol):
     """A tensor kept for the backward pass."""
 
     def unpack(self) -> Tensor:
-        """The tensor; a checkpoint recomputes it first."""
+        """Return the tensor; a checkpoint recomputes it first."""
 
 
 class Node:

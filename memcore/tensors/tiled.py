@@ -22,7 +22,7 @@ RECORDED = 2
 
 
 def tile_sizes(tokens: int, tiles: int | None, tokens_each: int) -> dict[str, int]:
-    """The number of tiles: as many as asked for, or enough that none has more tokens than that."""
+    """Return the number of tiles: as many as asked for, or enough that none has more tokens than that."""
     return {TILES: min(tiles or -(-tokens // tokens_each), tokens)}
 
 

@@ -182,7 +182,8 @@ def _of_another_loop(config: Config, back: Config) -> bool:
 def _spelled(tool: Tool, path: str, value: object) -> object:
     """A value in the form that the tool has for it, which is read as it is."""
     spelled = next((key.spelled for key in tool.keys if key.path == path and key.spelled is not None), None)
-    return value if spelled is None else spelled(value)
+    found = None if spelled is None else spelled(value)
+    return value if found is None else found
 
 
 def _why(tool: Tool, path: str, config: Config) -> str:
@@ -234,8 +235,8 @@ def _follows(tool: Tool, config: Config, back: Config, path: str) -> bool:
         return bool(config.get(path) == tool.called[path])
     if path == Hardware.num_gpus:
         return bool(gpus_of(back) == config.get(path))
-    if path == EngineSettings.type:
-        return config.get(path) == "none" and back.get(path) is None
+    if path == EngineSettings.type:  # where nothing is said, several GPUs run another engine
+        return config.get(path) == "none" and back.get(path) is None and (gpus_of(config) or 1) == 1
     if path in (Parallelism.data_parallel_size, Parallelism.data_parallel_shard_size):
         return data_ranks(back) == config.get(path) and back.get(path) is None
     return False

@@ -17,14 +17,23 @@ from memcore.tools.targets import targets
 _TYPES: Mapping[str, str] = {
     "lora": "LORA", "adalora": "ADALORA", "vera": "VERA", "loha": "LOHA", "lokr": "LOKR", "oft": "OFT", "boft": "BOFT",
     "tinylora": "TINYLORA", "fourierft": "FOURIERFT", "randlora": "RANDLORA", "road": "ROAD", "miss": "MISS",
+    "c3a": "C3A", "delora": "DELORA", "gralora": "GRALORA", "hira": "HIRA", "pvera": "PVERA",
     "ia3": "IA3", "ln-tuning": "LN_TUNING",
     "trainable-tokens": "TRAINABLE_TOKENS", "prefix-tuning": "PREFIX_TUNING", "prompt-tuning": "PROMPT_TUNING",
     "p-tuning": "P_TUNING",
 }  # fmt: skip
 """Ours to PEFT's (utils/peft_types.py)."""
-_RANKED = ("LORA", "VERA", "LOHA", "LOKR", "OFT", "TINYLORA", "RANDLORA", "MISS")
+_RANKED = ("LORA", "VERA", "LOHA", "LOKR", "OFT", "TINYLORA", "RANDLORA", "MISS", "DELORA", "GRALORA", "HIRA", "PVERA")
 """Methods whose `r` is a rank; AdaLoRA begins with `init_r` (tuners/adalora/config.py)."""
-_RANKS: Mapping[str, int] = {"VERA": 256, "TINYLORA": 2, "RANDLORA": 32, "MISS": 64}
+_RANKS: Mapping[str, int] = {
+    "VERA": 256,
+    "PVERA": 256,
+    "HIRA": 32,
+    "GRALORA": 32,
+    "TINYLORA": 2,
+    "RANDLORA": 32,
+    "MISS": 64,
+}
 """Where it is absent, and not 8 (tuners/*/config.py)."""
 
 
@@ -111,20 +120,21 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "ADALORA": ("init_r", "lora_dropout", *_PLACED), "BOFT": ("boft_block_size", *_PLACED),
     "LOKR": ("r", "decompose_factor", *_PLACED), "OFT": ("r", "oft_block_size", *_PLACED),
     "TINYLORA": ("r", "u", *_PLACED), "FOURIERFT": ("n_frequency", *_PLACED),
-    "TRAINABLE_TOKENS": ("target_modules",),
-    **dict.fromkeys(("VERA", "LOHA", "RANDLORA", "MISS"), ("r", *_PLACED)),
+    "TRAINABLE_TOKENS": ("target_modules",), "C3A": ("block_size", *_PLACED), "DELORA": ("r", *_PLACED),
+    **dict.fromkeys(("VERA", "PVERA", "GRALORA", "HIRA", "LOHA", "RANDLORA", "MISS"), ("r", *_PLACED)),
     **dict.fromkeys(("ROAD", "IA3", "LN_TUNING"), _PLACED),
     **dict.fromkeys(("PROMPT_TUNING", "PREFIX_TUNING", "P_TUNING"), _PROMPTED),
 }  # fmt: skip
 """Fields of each method's class that are read here (tuners/*/config.py)."""
 _ALWAYS = ("base_model_name_or_path", "peft_type", "task_type", "inference_mode")
-_BLOCK = ("oft_block_size", "boft_block_size")
+_BLOCK: Mapping[str, str] = {"OFT": "oft_block_size", "BOFT": "boft_block_size", "C3A": "block_size"}
 
 
 def _fields(words: Mapping[str, Any]) -> dict[str, Any]:
     """Those words that are fields of the method's class."""
     kind = str(words.get("peft_type", "LORA"))
-    words = {_BLOCK[kind == "BOFT"] if name in _BLOCK else name: value for name, value in words.items()}
+    block = _BLOCK.get(kind, "")
+    words = {block if name in _BLOCK.values() else name: value for name, value in words.items()}
     return {name: value for name, value in words.items() if name in (*_ALWAYS, *_FIELDS.get(kind, _PLACED))}
 
 
@@ -157,7 +167,7 @@ PEFT = Tool(
         Key(path=Training.adapter.u, name="u"),
         Key(path=Training.adapter.n_frequency, name="n_frequency"),
         Key(path=Training.adapter.decompose_factor, name="decompose_factor"),
-        Key(path=Training.adapter.block_size, name="oft_block_size", also=("boft_block_size",)),
+        Key(path=Training.adapter.block_size, name="oft_block_size", also=("boft_block_size", "block_size")),
         Key(path=Training.adapter.num_virtual_tokens, name="num_virtual_tokens"),
         Key(path=Training.adapter.num_trainable_tokens, name="*tokens"),
     ),

@@ -16,6 +16,8 @@ from memcore.tools.swift_releases import OLD_PROGRAMS, TWO_KEYS
 from memcore.tools.switches import SWITCHES
 from memcore.tools.towers import FREEZES, TRAINABLE
 
+_PEFT = {"tuner_backend": "peft"}
+"""Whose adapters it takes where nothing else is said."""
 MS_SWIFT = Tool(
     name="ms-swift",
     title="ms-swift",
@@ -23,7 +25,7 @@ MS_SWIFT = Tool(
     engines=SCRIPT,
     implementations=("transformers", "liger"),
     tells=("tuner_type", "train_type", "sft_type", "rlhf_type", "tuner_backend"),
-    always={"tuner_backend": "peft"},
+    always=_PEFT,
     prefixes=tuple(
         f"swift{sign}{each}"
         for each in ("sft", "pt", "rlhf", "dpo", "orpo", "simpo", "infer", "export", "deploy", "eval", "app", "sample",
@@ -54,6 +56,7 @@ MS_SWIFT = Tool(
     normalized=of_swift,
     written=written("ms-swift"),
     meanings=(
+        Meaning(sets={}, keys=_PEFT),
         Meaning(sets={Training.precision: "bf16"}, keys={"torch_dtype": "bfloat16"}),
         Meaning(sets={Training.precision: "bf16-mixed"}, keys={"torch_dtype": "bfloat16"}),
         Meaning(sets={Training.precision: "fp16"}, keys={"torch_dtype": "float16"}),

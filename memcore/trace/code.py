@@ -49,6 +49,6 @@ class LayerCode:
 
 @lru_cache(maxsize=64)
 def code_of(implementation: str) -> LayerCode:
-    """An implementation by the value of `training.implementation`."""
+    """Return an implementation by the value of `training.implementation`."""
     found: LayerCode = import_module(registry.IMPLEMENTATIONS[implementation]).IMPLEMENTATIONS[implementation]
     return found

@@ -32,20 +32,20 @@ class Runtime:
     def outer_parameters(
         self, weights: Sequence[Weight], tower_weights: Sequence[Weight] = ()
     ) -> Mapping[str, Parameter]:
-        """The parameters outside the layers as the model sees them, and those of towers."""
+        """Return the parameters outside the layers as the model sees them, and those of towers."""
         return {weight.name: self.parameter(weight) for weight in (*weights, *tower_weights)}
 
     def unit(
         self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None
     ) -> Mapping[str, Parameter]:
-        """The parameters of a unit, such as a layer, as the model sees them.
+        """Return the parameters of a unit, such as a layer, as the model sees them.
 
         They are named relative to `path`; `label` names the kind, and `repeats` how many units it stands for.
         """
         return {weight.name: self.parameter(weight) for weight in weights}
 
     def parameter(self, weight: Weight) -> Parameter:
-        """One parameter as the model sees it."""
+        """Return one parameter as the model sees it."""
         dtype = weight.dtype or self.recipe.precision.compute
         learned = learns(weight, self.recipe.network)
         found = Parameter(self.tape, weight.name, weight.outer, weight.inner, dtype, trainable=learned)
@@ -62,7 +62,7 @@ class Runtime:
         return y
 
     def cast(self, x: Tensor) -> Tensor:
-        """An input of a unit as the unit sees it."""
+        """Return an input of a unit as the unit sees it."""
         return x
 
     def gather_all(self) -> None:
@@ -103,7 +103,7 @@ class Holding(Runtime):
     def outer_parameters(
         self, weights: Sequence[Weight], tower_weights: Sequence[Weight] = ()
     ) -> Mapping[str, Parameter]:
-        """The parameters outside the layers."""
+        """Return the parameters outside the layers."""
         found = super().outer_parameters(weights, tower_weights)
         self.held.append((None, list(found.values())))
         return found
@@ -111,7 +111,7 @@ class Holding(Runtime):
     def unit(
         self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None
     ) -> Mapping[str, Parameter]:
-        """The parameters of a layer."""
+        """Return the parameters of a layer."""
         found = super().unit(unit, label, path, weights, repeats)
         self.held.append((repeats, list(found.values())))
         return found
@@ -185,7 +185,7 @@ class Engine:
 def precision(
     stored: str, compute: str | None = None, reduce: str | None = None, autocast: str | None = None
 ) -> Precision:
-    """A precision with the usual defaults: computed and reduced as stored."""
+    """Return a precision with the usual defaults: computed and reduced as stored."""
     compute = compute or stored
     return Precision(parameter=stored, compute=compute, reduce=reduce or compute, autocast=autocast)
 
@@ -204,7 +204,7 @@ AUTOCAST_PRESETS: Mapping[str, Precision] = {
 
 @lru_cache(maxsize=64)
 def engine_of(key: str) -> Engine:
-    """An engine by its name, or by its own key where several versions share a name, such as `fsdp1`."""
+    """Return an engine by its name, or by its own key where several versions share a name, such as `fsdp1`."""
     name = next(each for each in sorted(registry.TRAINERS, key=len, reverse=True) if key.startswith(each))
     found: Mapping[str, Engine] = registry.engine_module(name, "engine").ENGINES
     return found[key]

@@ -61,7 +61,7 @@ class Job:
         return self.sizes["b"] // self.compared
 
     def staged(self, model: Model, number: int, stages: int) -> Model:
-        """The part of a model that a stage has."""
+        """Return the part of a model that a stage has."""
         if self.partition is None:
             return self.engine.stage(model, number, stages)
         return stage_of(model, number, stages, self.partition)

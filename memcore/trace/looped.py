@@ -93,7 +93,7 @@ def record_rank(steps: Sequence[Step], forward: Forward, plan: Pipeline) -> Sequ
 
 
 def _waiting(runtimes: Sequence[Runtime], forward: Forward, plan: Pipeline) -> Iterator[tuple[int, Flight]]:
-    """One micro-batch of each stage that has any in flight."""
+    """Yield one micro-batch of each stage that has any in flight."""
     for chunk, (runtime, count) in enumerate(zip(runtimes, plan.waiting, strict=True)):
         if count:
             several = standing(runtime, forward, in_flight(chunk), final=False) if count > 1 else None

@@ -12,7 +12,7 @@ from memcore.trace.step import run_name
 
 
 def image_sizes(model: Model, micro_batch: int, sequence: int, images: int, side: int) -> Mapping[str, int]:
-    """The symbols that images of `side` pixels have values for; none without images."""
+    """Return the symbols that images of `side` pixels have values for; none without images."""
     if not images:
         return {}
     if model.images is None:
@@ -36,7 +36,7 @@ def image_sizes(model: Model, micro_batch: int, sequence: int, images: int, side
 
 
 def _nearest_sizes(model: Model, micro_batch: int, sequence: int, images: int, side: int) -> Mapping[str, int]:
-    """The same for towers that run from the nearest parts."""
+    """Return the sizes for towers that run from the nearest parts."""
     found = {"ni": images, "bi": micro_batch * images, "bt": micro_batch * images, "nq": 16}
     found |= {positions(tower): length for tower, length in enumerate(rows(model, sequence, side))}
     for tower, repeats in enumerate(model.tower_repeats):

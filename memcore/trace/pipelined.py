@@ -66,7 +66,7 @@ class Runtime:
         return new(self.step.tape, self.shape, self.dtype, "received_activation")
 
     def received_gradient(self, flight: Flight) -> Tensor:
-        """The gradient from the stage after."""
+        """Return the gradient from the stage after."""
         return like(flight.output, "received_gradient")
 
     def flew(self, output: Tensor, kept: object, *, final: bool) -> None:
@@ -150,7 +150,7 @@ class PipeliningRuntime(Runtime):
         self._sends = list(flight.given)
 
     def reduces_with(self, *, final: bool) -> bool:
-        """Gradients are reduced after all backward passes (`perform_reduce_grad`)."""
+        """Return whether gradients are reduced after all backward passes (`perform_reduce_grad`)."""
         return False
 
     def end(self) -> None:
@@ -176,7 +176,7 @@ RUNTIMES: Mapping[str, type[Runtime]] = {
 
 
 def runtime_of(name: str) -> type[Runtime]:
-    """The runtime of a pipeline: PyTorch's own, or a trainer's."""
+    """Return the runtime of a pipeline: PyTorch's own, or a trainer's."""
     found: type[Runtime] = RUNTIMES.get(name) or registry.row("pipeline", "RUNTIMES", name)
     return found
 

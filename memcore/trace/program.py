@@ -23,7 +23,7 @@ from memcore.tensors.tensor import Tape
 
 
 def aligned(size: int) -> int:
-    """Bytes rounded up as the caching allocator does."""
+    """Return bytes rounded up as the caching allocator does."""
     return (size + ALIGNMENT - 1) & -ALIGNMENT
 
 
@@ -128,11 +128,11 @@ class Program:
         return Program(tape)
 
     def sizes(self, values: Mapping[str, int]) -> list[int]:
-        """Bytes of each shape that occurs."""
+        """Return bytes of each shape that occurs."""
         return [aligned(size) for size in self._products(values)]
 
     def heights(self, values: Mapping[str, int], base: int = 0) -> list[Height]:
-        """Every segment's peak and end, for these sizes, on top of `base` bytes."""
+        """Return every segment's peak and end, for these sizes, on top of `base` bytes."""
         rises, found, level = self._rises(self.sizes(values)), [], base
         for repeats, walk in self._walks:
             count = 1 if repeats is None else values[repeats]
@@ -169,7 +169,7 @@ class Program:
         ]
 
     def allocated(self, rule: str, values: Mapping[str, int]) -> int:
-        """Bytes of all blocks of a rule that a micro-batch allocates, one after the other."""
+        """Return bytes of all blocks of a rule that a micro-batch allocates, one after the other."""
         sizes, total = self.block_sizes(values), 0
         turn = self.segments[-1].turn
         for segment in self.segments:
@@ -179,12 +179,12 @@ class Program:
         return total
 
     def block_sizes(self, values: Mapping[str, int]) -> list[int]:
-        """Bytes of each block."""
+        """Return bytes of each block."""
         sizes = self.sizes(values)
         return [sizes[kind] for kind in self.kinds]
 
     def high_water(self, sizes: Sequence[int], values: Mapping[str, int]) -> int:
-        """The most that is held at once of blocks with these sizes."""
+        """Return the most that is held at once of blocks with these sizes."""
         signed = [*sizes, *map(neg, reversed(sizes))]  # the complement of an index counts from the end
         running = list(accumulate(map(signed.__getitem__, self.events)))
         highest = offset = 0
@@ -198,7 +198,7 @@ class Program:
         return highest
 
     def profile(self, values: Mapping[str, int], categories: Sequence[int], number: int) -> list[Sample]:
-        """The highest point of every stretch, by category, given the category of each block and their number.
+        """Return the highest point of every stretch, by category, given the category of each block and their number.
 
         A run of equal layers has two samples, its first and its last; between them memory changes linearly.
         """
@@ -277,14 +277,14 @@ def _outliving(events: Sequence[int], segments: Sequence[Segment]) -> frozenset[
 
 
 def left(events: Sequence[int]) -> dict[int, int]:
-    """How many of each block these events leave."""
+    """Return how many of each block these events leave."""
     counts = Counter(events)
     found = {event: count - counts[~event] for event, count in counts.items() if event >= 0}
     return {event: count for event, count in found.items() if count > 0}
 
 
 def _shape_of(block: Block) -> tuple[int, tuple[Axis, ...]]:
-    """A block's bytes as a number times a product of axes."""
+    """Return a block's bytes as a number times a product of axes."""
     factor = ITEMSIZE[block.dtype] * prod(axis for axis in block.shape if isinstance(axis, int))
     return factor, tuple(sorted((axis for axis in block.shape if not isinstance(axis, int)), key=str))
 

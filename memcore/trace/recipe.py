@@ -64,7 +64,7 @@ class Loss:
 
     @property
     def of_a_chunk(self) -> Loss:
-        """The loss of one part of the tokens: logits are upcast."""
+        """Return the loss of one part of the tokens: logits are upcast."""
         return Loss(kind="cross-entropy-fp32", compiled=self.compiled, shifts_labels=False)
 
 
@@ -185,6 +185,8 @@ class Recurrence:
 
     kernels: str = "fused"
     """`fused`: those of mamba-ssm, causal-conv1d and flash-linear-attention; `fallback`: PyTorch's operations."""
+    fuses_norm: bool = False
+    """The gated norm after the delta rule is one of these kernels too."""
     trips: int = 1
     """How often the fallback's loop over tokens or chunks runs, capped at `memcore.tensors.loops.LOOP`."""
     even: bool = True
@@ -341,12 +343,12 @@ class Recipe:
         return next((each for each in self.plans if isinstance(each, of)), None)
 
     def planned(self, plan: Hashable) -> Recipe:
-        """The recipe with a trainer's plan in place of one of the same type."""
+        """Return the recipe with a trainer's plan in place of one of the same type."""
         return replace(self, plans=(*(each for each in self.plans if not isinstance(each, type(plan))), plan))
 
     @property
     def last_unit(self) -> str:
-        """The name of the last layer."""
+        """Return the name of the last layer."""
         return f"{self.first_run + len(self.repeats) - 1}.{self.repeats[-1] - 1}.{len(self.network.runs[-1]) - 1}"
 
     def labels(self, tower: int | None = None) -> Mapping[Layer, str]:

@@ -25,7 +25,7 @@ class _Recording(Protocol):
 
     @property
     def events(self) -> tuple[int, ...]:
-        """What comes and goes."""
+        """Return what comes and goes."""
 
 
 _Recorded = TypeVar("_Recorded", bound=_Recording)

@@ -19,13 +19,16 @@ def is_recurrent(model: Model) -> bool:
     return bool(_mixers(model))
 
 
-def recurrence(kernels: str, model: Model, sizes: Mapping[str, int], stored: str) -> Recurrence:
+def recurrence(
+    kernels: str, model: Model, sizes: Mapping[str, int], stored: str, *, fuses_norm: bool = False
+) -> Recurrence:
     """Return how a model's recurrent mixers run with these kernels, given sizes and the dtype of stored parameters."""
     mixers = _mixers(model)
     looping = [mixer for mixer in mixers if kernels == "fallback" or mixer.variant in _WITHOUT_KERNELS]
     loops = [1, *(measure(mixer.trips, sizes) for mixer in looping)]
     even = all(sizes["s"] % measure(mixer.chunk, sizes) == 0 for mixer in mixers)
-    return Recurrence(kernels=kernels, trips=min(max(loops), LOOP), even=even, stored=stored)
+    trips, fuses = min(max(loops), LOOP), fuses_norm and kernels == "fused"
+    return Recurrence(kernels=kernels, fuses_norm=fuses, trips=trips, even=even, stored=stored)
 
 
 def constants(model: Model, stored: str) -> Iterator[Buffer]:

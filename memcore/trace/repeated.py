@@ -50,7 +50,7 @@ def repeated(first: First, turns: Sequence[tuple[int, int]]) -> Tape | None:
 
 
 def _freed(tape: Tape, handed: Sequence[Handed]) -> tuple[tuple[int, int, tuple[int, ...]], ...] | None:
-    """What goes where there are gradients, if gradients are all that is left."""
+    """Return what goes where there are gradients, if gradients are all that is left."""
     found, there = [], Counter[int]()
     for each in handed:
         storage = each.storage()
@@ -66,7 +66,7 @@ def _freed(tape: Tape, handed: Sequence[Handed]) -> tuple[tuple[int, int, tuple[
 
 
 def _within(each: Handed, segments: Sequence[Segment]) -> bool:
-    """Whether the stretch that ran has left a segment: one in which nothing else happened has not."""
+    """Return whether the stretch that ran has left a segment: one in which nothing else happened has not."""
     if each.segments == len(segments) or each.stretch is None:
         return False
     segment = segments[each.segments]
@@ -74,7 +74,7 @@ def _within(each: Handed, segments: Sequence[Segment]) -> bool:
 
 
 def _blocks(storage: Storage | None) -> list[int]:
-    """A storage's blocks in the order in which they go."""
+    """Return a storage's blocks in the order in which they go."""
     found = []
     while storage is not None:
         found.append(storage.block)

@@ -127,7 +127,7 @@ def dualpipe(rank: int, ranks: int, chunks: int, count: int) -> list[Action]:
 
 
 def facing(rank: int, ranks: int) -> tuple[int, int]:
-    """The stages of a rank of DualPipe, of as many as there are ranks: the one nearer to the beginning first."""
+    """Return the stages of a rank of DualPipe, of as many as there are ranks: the one nearer to the beginning first."""
     near = min(rank, ranks - 1 - rank)
     return near, ranks - 1 - near
 

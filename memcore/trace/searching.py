@@ -99,7 +99,7 @@ class Kind:
 
 
 def checkpointing(policy: str, **more: object) -> Settings:
-    """Settings of a policy of checkpoints, those of others left out."""
+    """Return settings of a policy of checkpoints, those of others left out."""
     return {
         **_CLEARED,
         Training.activation_checkpointing.policy: policy,
@@ -113,5 +113,5 @@ BY_OPERATION = Policy(settings=checkpointing("selective", mode="op"), again=(0.5
 
 
 def and_with(policy: Policy, path: str, value: object, **more: Any) -> Policy:
-    """A policy with one more setting."""
+    """Return a policy with one more setting."""
     return replace(policy, settings={**policy.settings, path: value}, **more)

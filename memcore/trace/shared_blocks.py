@@ -24,7 +24,7 @@ class SharedBlocks:
     def weights(
         self, pattern: Sequence[Layer], repetition: int, position: int, own: Mapping[str, Parameter]
     ) -> Mapping[str, Parameter]:
-        """The parameters that a layer uses: its own, and those of a block with the adapters for this use."""
+        """Return the parameters that a layer uses: its own, and those of a block with the adapters for this use."""
         if not pattern[position].uses_shared_block:
             return own
         use = self._uses + repetition * _count(pattern) + _count(pattern[:position])
@@ -43,7 +43,7 @@ class SharedBlocks:
 
 
 def _of(block: Mapping[str, Parameter], use: int) -> Mapping[str, Parameter]:
-    """The adapters of a use, without its number."""
+    """Return the adapters of a use, without its number."""
     found: dict[str, Parameter] = {}
     for name, each in block.items():
         match = _ADAPTER.match(name)

@@ -94,7 +94,7 @@ class Step:
         """Keys and values, if `use_cache` was left on."""
 
     def _tower_weights(self) -> list[Weight]:
-        """The towers' parameters outside their layers and units."""
+        """Return the towers' parameters outside their layers and units."""
         towers = self.recipe.network.towers
         own = [weight for tower in towers for unit in tower.units for weight in _below(unit, tower.outer_weights)]
         return [weight for tower in towers for weight in tower.outer_weights if weight not in own]
@@ -199,7 +199,7 @@ class Step:
         return self.runtime.leave(unit, y)
 
     def cast(self, x: Tensor) -> Tensor:
-        """An input as a unit of the engine sees it."""
+        """Return an input as a unit of the engine sees it."""
         return self.runtime.cast(x)
 
     def layer(self, slot: Slot, forward: Callable[..., Tensor], x: Tensor, *more: Tensor) -> Tensor:
@@ -220,7 +220,7 @@ class Step:
         return y
 
     def _wrapped(self, slot: Slot, forward: Callable[..., Tensor], x: Tensor, *more: Tensor) -> Tensor:
-        """A layer between the engine's hooks."""
+        """Return a layer between the engine's hooks."""
         return self.runtime.leave(slot.unit, forward(slot, self.runtime.enter(slot.unit, x), *more))
 
     @contextmanager
@@ -282,7 +282,7 @@ class Step:
         self.tape.enter("forward", place)
 
     def ended(self, x: Tensor, place: str) -> Tensor:
-        """The result of a place outside the layers: when its gradient exists, the backward pass is there."""
+        """Return the result of a place outside the layers: when its gradient exists, the backward pass is there."""
         self._backward_begins(x, "backward", place)
         return x
 
@@ -327,7 +327,7 @@ def _below(module: str, weights: Sequence[Weight]) -> list[Weight]:
 
 
 def run_name(run: int, tower: int | None = None) -> str:
-    """The symbol of how often a run's pattern repeats between those repetitions that are recorded one by one."""
+    """Return the symbol of how often a run's pattern repeats between those repetitions that are recorded one by one."""
     return Message("run {}", run) if tower is None else Message("run {}:{}", tower, run)
 
 

@@ -120,16 +120,18 @@ def _quick_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> Non
     parser.add_argument(
         "--gpu-mem",
         type=float,
-        default=MEMORY,
         metavar="GIB",
         help=Message("memory per GPU in GiB (default: {})", MEMORY),
     )
+    parser.add_argument("--accelerator", "--gpu", metavar="NAME", help="GPU, as in `memcore estimate --accelerator`")
 
 
 def _quick(options: argparse.Namespace) -> int:
     from memcore.questions.quick import quick  # noqa: PLC0415 - of this command alone
 
-    config, assumed = quick(options.size, options.gpus, options.engine, options.dtype, options.gpu_mem)
+    config, assumed = quick(
+        options.size, options.gpus, options.engine, options.dtype, options.gpu_mem, options.accelerator
+    )
     found = estimate_training(config)
     if options.json:
         print_json({**data.summary(found), "assumed_from_size": list(assumed)})

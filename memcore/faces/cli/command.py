@@ -28,19 +28,24 @@ class Command(NamedTuple):
 MEANT = {
     **dict.fromkeys(("--server", "--trainer"), "--engine"),
     "--card": "--accelerator",
-    **dict.fromkeys(("--vram", "--gpu-mem"), "--gpu-memory"),
+    **dict.fromkeys(("--vram", "--gpu-mem", "--gpu-ram", "--memory"), "--gpu-memory"),
     **dict.fromkeys(("--weight-format", "--weight-quantization", "--quant", "--gguf-type"), "--quantization"),
     **dict.fromkeys(("--ctx-size", "--ctx"), "--context"),
     **dict.fromkeys(("--seq-len", "--seq-length", "--max-seq-length"), "--seq"),
     **dict.fromkeys(("--zero", "--stage"), "--zero-stage"),
-    **dict.fromkeys(("--nodes", "--nnodes"), "--gpus"),
+    **dict.fromkeys(("--nodes", "--nnodes"), "--gpus, of all nodes"),
+    **dict.fromkeys(("--num-gpus", "--n-gpus", "--ngpus", "--gpu-count"), "--gpus"),
     **dict.fromkeys(("--dtype", "--bf16", "--fp16", "--fp8"), "--precision"),
     **dict.fromkeys(("--ac", "--gc"), "--checkpointing"),
     **dict.fromkeys(("--bs", "--batch"), "--micro-batch"),
-    **dict.fromkeys(("--qlora", "--load-in-4bit", "--load-in-8bit"), "--frozen-weights"),
-    **dict.fromkeys(("--lora", "--use-lora", "--peft", "--use-peft"), "--adapter"),
+    **dict.fromkeys(("--qlora", "--load-in-4bit"), "--adapter lora --frozen-weights nf4"),
+    "--load-in-8bit": "--adapter lora --frozen-weights int8",
+    **dict.fromkeys(("--bits", "--4bit", "--int4", "--quantize"), "--frozen-weights, or --quantization of a server"),
+    **dict.fromkeys(("--lora", "--use-lora", "--peft", "--use-peft"), "--adapter lora"),
+    **dict.fromkeys(("--rank", "--lora-r"), "--adapter-rank"),
+    **dict.fromkeys(("--task", "--mode", "--serve", "--inference"), "--engine"),
 }
-"""Flags that people try, and those that are meant."""
+"""Flags that people try, and those that are meant, with a value where it is no other."""
 
 
 EXAMPLE = "example"
@@ -64,7 +69,11 @@ class Parser(argparse.ArgumentParser):
         if unknown and path == "unrecognized arguments":
             name = unknown.partition("=")[0]
             meant = MEANT.get(name)
-            suggestion = (meant if meant in flags else None) or self._set_by(name) or nearest(name, flags)
+            suggestion = (
+                (meant if meant and re.split("[ ,]", meant)[0] in flags else None)
+                or self._set_by(name)
+                or nearest(name, flags)
+            )
         raise ConfigError([Problem(path, what, suggestion)] if what else [Problem(self.prog, message)])
 
     def _set_by(self, name: str) -> str | None:

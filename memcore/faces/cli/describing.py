@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,15 @@ from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
 from memcore.errors import ConfigError, Problem, UnsupportedError, nearest
-from memcore.faces.cli.command import EXAMPLE, lacking
+from memcore.faces.cli.command import EXAMPLE, count, lacking
 from memcore.formats.content import content, described
 from memcore.i18n.page import explanation, label, say, translated
-from memcore.messages import Message
+from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, known, nickname
 from memcore.serving.presets import PRESETS
 
 if TYPE_CHECKING:
+    from memcore.faces.goals.sentences import Question
     from memcore.tools.sources import Source
 
 ALL = "--help-all"
@@ -142,7 +144,7 @@ def config_of(options: argparse.Namespace) -> Config:
 
         ignore(options.ignore)
     options.sources = _sources(options.config)
-    read = _read(options.sources, flags, dict(options.set)) if options.sources else (_named(options.config), ())
+    read = _read(options.sources, flags, dict(options.set)) if options.sources else _named(options)
     base, options.notes = read
     for note in options.notes:
         said = Message("{}: {}", " ".join(options.config), note) if given.get(APART) else note
@@ -166,16 +168,36 @@ def jobs_with(options: argparse.Namespace) -> dict[str, Config]:
     return {**named, **{name: config_at(name) for name in options.others}}
 
 
-def _named(given: Sequence[str]) -> Mapping[str, object]:
-    """Return what a link, a sentence, or the name of an example or of a model, says."""
-    source = given[0] if given else ""
+def _named(options: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str, ...]]:
+    """Return what a link, a sentence, or the name of an example or of a model, says, and notes on it."""
+    source = options.config[0] if options.config else ""
     if LINK.search(source):
-        return decode_fragment(source).to_dict()
-    if wanted := _wanted(source):
-        flags = (f"--{SETTINGS[path].flag} {shlex.quote(text)}" for path, text in wanted.items())
-        print(say("cli-note", said=translated(Message("read as {}", " ".join(flags)))), file=sys.stderr)
-        return from_texts(wanted).to_dict()
-    return PRESETS.get(source, {"model": source} if source else {})
+        return decode_fragment(source).to_dict(), ()
+    if question := _question(source):
+        return _answered(question, options)
+    return PRESETS.get(source, {"model": source} if source else {}), ()
+
+
+def _answered(question: Question, options: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str, ...]]:
+    """Return the job that a sentence describes, and notes on it; set the command's own options that it names."""
+    from memcore.faces.goals.sentences import job_of, other_boards  # noqa: PLC0415 - most jobs are files, names and flags
+
+    wanted, given = job_of(question), vars(options)
+    taken = {name: text for name, text in question.options.items() if given.get(name, text) is None}
+    for name, text in taken.items():
+        setattr(options, name, count(text) if name == _COUNTED else text)
+    flags = [*((SETTINGS[path].flag, text) for path, text in wanted.items()), *taken.items()]
+    notes = [Message("read as {}", " ".join(f"--{flag} {shlex.quote(text)}" for flag, text in flags))]
+    if others := other_boards(question):
+        notes.append(Message("{} may also mean {}", question.texts[Hardware.accelerator], joined(", ", others)))
+    left = [*question.unread, *(text for name, text in question.options.items() if name == _COUNTED not in given)]
+    if left:
+        notes.append(Message("not read: {}; say it with a flag, if it matters", joined(", ", left)))
+    return from_texts(wanted).to_dict(), tuple(translated(note) for note in notes)
+
+
+_COUNTED = "tokens"
+"""The option of commands that is a number."""
 
 
 def _sources(given: Sequence[str]) -> list[Source]:
@@ -222,6 +244,8 @@ def _is_command(source: str) -> bool:
 
 _SEVERAL = re.compile(r"\S\s+\S")
 """Two words: the name of a file or of a model may have them too."""
+_SENTENCE = re.compile(r"\S\s+\S|[\u4e00-\u9fff]")
+"""What a sentence has."""
 _FLAG = re.compile(r"\s--?[A-Za-z]")
 """What no model's name has, and what makes even a command that cannot be read one."""
 
@@ -233,11 +257,16 @@ def _command(source: str) -> Source:
     return Source(source.split(maxsplit=1)[0], source)
 
 
-def _wanted(source: str) -> Mapping[str, str]:
-    """Return the job that a sentence describes, as text by path; empty for anything else."""
-    from memcore.faces.goals.sentences import job_of  # noqa: PLC0415 - most jobs are files, names and flags
+@cache
+def _question(source: str) -> Question | None:
+    """Return what a sentence asks for; None of anything else."""
+    from memcore.faces.goals.sentences import asked  # noqa: PLC0415 - most jobs are files, names and flags
 
-    return {} if known(source) or not _SEVERAL.search(source) else job_of(source)
+    found = None if known(source) or not _SENTENCE.search(source) else asked(source)
+    if found is not None and "model" not in found.texts:
+        said = "found {!r:.80}, which names no model; add one, as in {}"
+        raise ConfigError.at("CONFIG", said, source, _EXAMPLES["plan"])
+    return found
 
 
 def _is_model(source: str) -> bool:
@@ -245,7 +274,7 @@ def _is_model(source: str) -> bool:
 
     Raises ConfigError with the nearest name for one that is unknown.
     """
-    if known(source) or _wanted(source):
+    if known(source) or _question(source):
         return True
     if _ENDING.search(source) or source.count("/") > 1:
         return False

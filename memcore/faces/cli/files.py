@@ -41,7 +41,8 @@ def _convert_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> N
 
 
 def _convert(options: argparse.Namespace) -> int:
-    config = _run_by(TOOLS.get(options.to), config_of(options))
+    config = config_of(options)
+    config = _run_by(TOOLS.get(options.to), config)
     found = exported(config, options.to, _taken(config))
     if options.json:
         print_json({"config": config.to_dict(), **found.to_dict()})

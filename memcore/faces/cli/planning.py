@@ -28,9 +28,7 @@ BRIEF = 3
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
-    parser.add_argument(
-        "--goal", choices=GOALS, default="fine-tune", help="what a training job is for (default: fine-tune)"
-    )
+    parser.add_argument("--goal", choices=GOALS, help="what a training job is for (default: fine-tune)")
     parser.add_argument(
         "--quality", choices=QUALITIES, default="any", help="model quality: keep the same, stay close, or any"
     )
@@ -66,8 +64,9 @@ def _price(text: str) -> float:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    config = config_of(options)
     found = plan(
-        _run_by(options.to, config_of(options)), goal=options.goal, quality=options.quality,
+        _run_by(options.to, config), goal=options.goal or "fine-tune", quality=options.quality,
         headroom=options.headroom, keep=options.plans, rates=dict(options.assume),
     )  # fmt: skip
     if options.price is not None and options.tokens is None:

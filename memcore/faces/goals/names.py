@@ -40,6 +40,31 @@ def meanings(path: str, text: str) -> tuple[str, ...]:
     return (name,) if name in known else tuple(meaning(_HUB.sub(r"\1", name), known)[:MOST])
 
 
+def is_model(name: str) -> bool:
+    """Return whether a name may stand for a model of the catalog, without saying which: far faster than `meanings`.
+
+    >>> is_model("Qwen3 8B"), is_model("8B on a 3090")
+    (True, False)
+    """
+    wanted = _WORD.findall(name.lower())
+    rare = min((_names_by_word().get(word, ()) for word in wanted), key=len, default=())
+    return any(all(word in rest for word in wanted) for each in rare for rest in [iter(each)])
+
+
+_WORD = re.compile(r"[a-z]+|[0-9]+")
+
+
+@cache
+def _names_by_word() -> Mapping[str, Sequence[Sequence[str]]]:
+    """Return the words of every way to write a model by each word in it."""
+    found: dict[str, list[Sequence[str]]] = {}
+    for spellings in _known()["model"].values():
+        for words in map(_WORD.findall, map(str.lower, spellings)):
+            for word in {*words}:
+                found.setdefault(word, []).append(words)
+    return found
+
+
 @cache
 def _known() -> Mapping[str, Mapping[str, Sequence[str]]]:
     """Every id by its setting, with the ways to write it."""

@@ -3,101 +3,364 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import cache
 
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
+from memcore.config.kinds import Choice
+from memcore.config.settings import SETTINGS
 from memcore.config.training import Training
-from memcore.faces.goals.names import meanings, written
-from memcore.faces.goals.tasks import with_task
+from memcore.errors import MemcoreError
+from memcore.faces.goals import phrases
+from memcore.faces.goals.machines import machines, without
+from memcore.faces.goals.names import is_model, meanings, written
+from memcore.faces.goals.tasks import TASKS, with_task
+from memcore.hardware import BY_ID, find_accelerator, usual_board
+from memcore.networks.catalog import catalog, known
+from memcore.records import dataclass
+from memcore.registry import SERVERS
 from memcore.serving.inference import Inference
 
-_NUMBER = r"(\d+(?:[.,]\d+)*\s?k?)"
-_USERS = re.compile(rf"{_NUMBER}\s*(?:concurrent\s+|个\s*)?(?:users?\b|people\b|requests?\b|sequences?\b|用户|人|请求)")
-_BATCH = re.compile(rf"(?:micro-?)?(?:batch(?:\s+size)?|批大小|批量)\s*(?:of\s+|为\s*|=\s*)?{_NUMBER}")
-_LENGTH = re.compile(
-    rf"\b(?:seq|sequence)(?:\s+length)?\s+(?:of\s+)?{_NUMBER}|(?:(?:of|at|with|各|长度)\s*)?(?<![\w.-]){_NUMBER}\s*-?(?:个\s*)?(?:tokens?\b|context\b|ctx\b|上下文|token)"
-    r"|(?:\b(?:of|at|with)\s+|各\s*|长度\s*)(\d[\d,]*(?:\.\d+)?k?)(?![\w.])|(?<![\w.-])(\d+(?:\.\d+)?k)(?!\w)"
-)
-_GPU = re.compile(
-    r"(?:(?<!\d)(\d{1,6})\s{0,9}(?:[x×*]|张|块|片|个)?\s{0,9})?(?<![\w.-])("
-    r"(?:(?:nvidia|amd|intel|apple|geforce|tesla|instinct|quadro|radeon|rtx|gtx|rx|arc)[\s-]*)*"
-    r"(?:pro\s+\d{4}|a\d{4}|\d{4}(?:\s*(?:ada|ti|super|xtx?|laptop)\b)*|[a-z]{1,3}\d{2,3}[a-z]?|t4|l4"
-    r"|m[1-9](?:\s+(?:pro|max|ultra)\b|(?=\s*\d{1,3}\s*gb?\b))|jetson\s+[a-z]+(?:\s+[a-z]+)?|strix\s+halo)"
-    r"(?:[\s-]*(?:sxm\d?|pcie|nvl|\d+\s*gb?\b))*)(?![\w.])s?"
-)
-_TASKS: Mapping[str, str] = {
-    "qlora": r"\bqlora\b", "lora": r"\blora\b", "full": r"\bfull\b|\btrain\s+all\b|全量|全参数?",
-    "sglang": r"\bsglang\b", "trt": r"\btensorrt(?:-llm)?\b|\btrt\b", "gguf": r"\bllama\.cpp\b|\bgguf\b",
-    "serve": r"\bserv(?:e|es|ing)\b|\bvllm\b|\binference\b|部署|推理|服务",
-}  # fmt: skip
+_SERVED = frozenset(name for name, task in TASKS.items() if task.engine)
+_AT_HOME = ("home", "laptop", "computer")
+"""Places of accelerators on which people run models with llama.cpp."""
 _ENOUGH = 2
 """Settings that make a question of a text without an accelerator."""
-_SERVED = ("sglang", "trt", "gguf", "serve", "generate")
-_FILLING = re.compile(
-    r"(?:a|across|all|an|and|at|batch|can|card|context|do|does|each|fine|fine-?tun(?:e|ing)|fits?|for|from|gpus?|have|home|how|i|in|into|is|it"
-    r"|max|maximum|largest|longest|memory|my|need|of|on|one|or|per|pre-?train(?:ing)?|run|size|the|this|to|tokens?|train|training|tun(?:e|ed|ing)"
-    r"|users?|using|vram|want|we|what|will|with|would|x)"
-)
 
 
-def asked(text: str) -> dict[str, str]:
-    """The settings that a question names, as text by path, and `task`; empty for a text that is none.
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a sentence asks for."""
 
-    >>> asked("QLoRA Qwen3 8B on a 3090, batch 4")
-    {'training.micro_batch_size': '4', 'hardware.accelerator': '3090', 'task': 'qlora', 'model': 'qwen3 8b'}
+    texts: Mapping[str, str]
+    """Settings, as text by path."""
+    task: str
+    """A row of `TASKS`; empty where the sentence names none."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What commands take besides settings, by name: `goal`, `to` (a tool), `tokens`."""
+    unread: tuple[str, ...] = ()
+    """Words that say something else."""
+
+
+def asked(sentence: str) -> Question | None:
+    """Return what a sentence asks for; None of a text that is no question.
+
+    >>> asked("QLoRA Qwen3 8B on a 3090, batch 4").texts
+    {'model': 'qwen3 8b', 'hardware.accelerator': '3090', 'training.micro_batch_size': '4'}
     """
-    found: dict[str, str] = {}
-    rest = _taken(text.lower(), found)
-    task = next((name for name, pattern in _TASKS.items() if re.search(pattern, rest)), "")
-    rest = re.sub(_TASKS[task], " ", rest) if task else rest
-    serves = task in _SERVED or Inference.batch_size in found
-    length = _LENGTH.search(rest)
-    if length:
-        path = Inference.max_model_len if serves else Training.sequence_length
-        found[path] = _plain(next(filter(None, length.groups())))
-        rest = _without(rest, length)
-    if Hardware.accelerator not in found and len(found) < _ENOUGH:
+    if not re.search(r"\S\s+\S|[\u4e00-\u9fff]", sentence.strip()) or is_model(sentence):
+        return None
+    reading = _Reading(sentence)
+    reading.model()
+    reading.rest = machines(reading.rest, reading.texts)
+    task = reading.task()
+    reading.settings(serves=task in _SERVED)
+    tool = reading.tool()
+    reading.flags()
+    unread = tuple(_phrases_of(reading.rest))
+    if "model" not in reading.texts and unread:
+        unread = reading.unknown_model()
+    said = len(reading.texts) + (bool(task) or reading.verb) + len(reading.options)
+    if said < _ENOUGH + ("model" not in reading.texts) and Hardware.accelerator not in reading.texts:
+        return None
+    return Question({**tool, **reading.texts}, task, reading.options, unread)
+
+
+class _Reading:
+    """A sentence while it is read: what it says so far, and what is left of it."""
+
+    def __init__(self, sentence: str) -> None:
+        self.rest = sentence.lower()
+        for pattern, other in phrases.REWRITTEN:
+            self.rest = re.sub(pattern, other, self.rest, flags=re.ASCII)
+        self.texts: dict[str, str] = {}
+        self.options: dict[str, str] = {}
+        self.verb = False
+        """Whether it says what is done with the model."""
+        self.by = ""
+        """The word that named the task: a tool's name, perhaps."""
+
+    def take(self, pattern: str) -> re.Match[str] | None:
+        """Return the first match of a pattern, blanked in what is left."""
+        found = re.search(pattern, self.rest, re.ASCII)
+        if found is not None:
+            self.rest = without(self.rest, found)
+        return found
+
+    def count(self, path: str, *ways: str) -> None:
+        """Read a number, said in one of some ways, into a setting."""
+        for pattern in ways:
+            if path not in self.texts and (found := self.take(pattern)):
+                self.texts[path] = re.sub(r"[,\s]", "", next(filter(None, found.groups())))
+
+    def model(self) -> None:
+        """Read the model first: numbers in its name say nothing else."""
+        best, span = (False, 0), (0, 0)
+        tokens = list(re.finditer(r"[a-z0-9][a-z0-9_./+-]*[a-z0-9+]|[a-z0-9]", self.rest))
+        for first, token in enumerate(tokens):
+            if _begins(token[0]):
+                last = max(_ends(self.rest, tokens[first : first + _LONGEST]), default=0)
+                end = tokens[first + last - 1].end() if last else token.start()
+                sized = re.search(r"\d", self.rest[token.start() : end]) is not None
+                if (sized, last) > best:
+                    best, span = (sized, last), (token.start(), end)
+        if best[1]:
+            name = " ".join(self.rest[slice(*span)].split())
+            size = re.search(r"(?<![\w.-])(\d+(?:\.\d+)?b)\s+$", self.rest[: span[0]])
+            if size and is_model(f"{name} {size[1]}"):
+                name, span = f"{name} {size[1]}", (size.start(), span[1])
+            self.texts["model"] = name
+            self.rest = f"{self.rest[: span[0]]} , {self.rest[span[1] :]}"
+
+    def task(self) -> str:
+        """Return the task, with what makes it one: its name, a format of weights, users, or a verb."""
+        self.verb = trains = re.search(phrases.TRAINS, self.rest, re.ASCII) is not None
+        served = "" if trains else self._served_by()
+        if served or not trains:
+            self.count(Inference.max_loras, *([phrases.ADAPTERS] if served else []))
+            self.count(Inference.batch_size, phrases.USERS)
+        trained = "" if served else self._named(phrases.TRAINING)
+        if trains or trained:
+            return self._adapted(trained) if trained in ("", "lora") else trained
+        if served or _FORMAT.search(self.rest):
+            return served or "gguf"
+        return self._run() if Inference.batch_size in self.texts or re.search(phrases.RUNS, self.rest, re.ASCII) else ""
+
+    def _named(self, tasks: Mapping[str, str]) -> str:
+        for name, pattern in tasks.items():
+            if name in TASKS and (found := self.take(pattern)):
+                self.by = found[0]
+                return name
+        return ""
+
+    def _served_by(self) -> str:
+        """Return the task of the server that is named; one without a task of its own is a setting of serving."""
+        named = self._named(phrases.SERVING)
+        server = self.take(rf"(?<![\w-])(?:{'|'.join(map(re.escape, SERVERS))})(?![\w-])") if not named else None
+        if server is not None:
+            self.texts[EngineSettings.type] = server[0]
+        return named or ("serve" if server else "")
+
+    def _adapted(self, named: str) -> str:
+        """Return how adapters are trained: on weights in 4 bits, if the sentence says so."""
+        eight = re.search(rf"(?:{phrases.FOUR_BIT})[\s-]*(?:paged\s+)?adam", self.rest, re.ASCII)
+        return "qlora" if not eight and "qlora" in TASKS and self.take(phrases.FOUR_BIT) else named
+
+    def _run(self) -> str:
+        """Return how a model is run on the GPUs that are named: at home with llama.cpp."""
+        try:
+            place = find_accelerator(self.texts[Hardware.accelerator]).place
+        except (KeyError, MemcoreError):
+            return "serve"
+        return "gguf" if place in _AT_HOME and Inference.batch_size not in self.texts else "serve"
+
+    def settings(self, *, serves: bool) -> None:
+        """Read what training or a server is told."""
+        if found := self.take(phrases.TOKENS):
+            self.options["tokens"] = re.sub(r"\s", "", found[1])
+        for path, pattern in phrases.COUNTED.items():
+            self.count(path, pattern)
+        if EngineSettings.zero_stage in self.texts:
+            self.texts[EngineSettings.type] = "deepspeed"
+        if serves:
+            self._served()
+        else:
+            self._trained()
+
+    def _served(self) -> None:
+        self.count(Inference.prompt_length, phrases.PROMPT)
+        self.count(Inference.output_length, phrases.OUTPUT)
+        self.count(Inference.batch_size, phrases.BATCH)
+        self.count(Inference.max_model_len, *phrases.LENGTHS)
+        cache = re.search(phrases.CACHE, self.rest, re.ASCII)
+        kinds = _options(Inference.kv_cache_dtype)
+        if cache and (kind := next((each for each in cache.groups() if each in kinds), None)):
+            self.texts[Inference.kv_cache_dtype] = kind
+            self.rest = without(self.rest, cache)
+        if found := _FORMAT.search(self.rest) or _WEIGHTS.search(self.rest):
+            path = Inference.weight_dtype if found[0] in _options(Inference.weight_dtype) else Inference.quantization
+            self.texts[path] = found[0].replace("-", "_") if path == Inference.quantization else found[0]
+            self.rest = without(self.rest, found)
+
+    def _trained(self) -> None:
+        self.count(Training.micro_batch_size, phrases.BATCH)
+        self.count(Training.sequence_length, *phrases.LENGTHS)
+        if found := self.take(phrases.CHECKPOINTS):
+            self.texts[Training.activation_checkpointing.policy] = "none" if found[1] else "full"
+        if re.search(phrases.PRE_TRAINS, self.rest, re.ASCII):
+            self.options["goal"] = "pre-train"
+        for path, further in phrases.CHOICES.items():
+            words = {**{each: each for each in _options(path) if each not in phrases.PLAIN_WORDS}, **further}
+            pattern = "|".join(map(_loose, sorted(words, key=len, reverse=True)))
+            if found := self.take(rf"(?<![\w-])(?:{pattern})(?![\w-])"):
+                self.texts[path] = next(words[each] for each in words if re.fullmatch(_loose(each), found[0]))
+
+    def words(self) -> list[str]:
+        """Return the words that are left, without those that say nothing."""
+        return _words_of(self.rest)
+
+    def tool(self) -> Mapping[str, str]:
+        """Return what a tool sets that the sentence names; plans are written for it."""
+        words = [each for each in self.words() if each.isascii()]
+        groups = [words[first : first + size] for size in (3, 2, 1) for first in range(len(words) - size + 1)]
+        for group in ([self.by], *groups) if self.by in phrases.TOOLS else groups:
+            name = _tools().get(_letters("".join(group)))
+            if name is not None and name not in _options(EngineSettings.type):
+                self.take(r"(?<!\w)" + r"[\s_-]*".join(map(re.escape, group)))
+                self.options["to"] = name
+                return of_tool(name)
         return {}
-    if task or serves:
-        found["task"] = task or "serve"
-    words = re.findall(r"[a-z0-9][\w./-]*[\w]|[a-z0-9]", rest)
-    model = " ".join(word for word in words if not _FILLING.fullmatch(word))
-    return {**found, "model": model} if model else found
+
+    def flags(self) -> None:
+        """Read what is said as a flag of any tool, without dashes: `max-num-seqs 64`."""
+        for found in re.finditer(rf"(?<![\w-])([a-z]+(?:[_-][a-z]+)+)[\s=:]+{phrases.VALUE}", self.rest, re.ASCII):
+            if path := _setting(found[1]):
+                self.texts.setdefault(path, found[2])
+                self.rest = without(self.rest, found)
+
+    def unknown_model(self) -> tuple[str, ...]:
+        """Take the words that stand together and may name a model that the catalog has not; return the others."""
+        runs = _phrases_of(self.rest)
+        self.texts["model"] = max(runs, key=lambda words: len(re.findall(r"[a-z][\w./-]*", words)))
+        return tuple(words for words in runs if words != self.texts["model"])
 
 
-def _taken(rest: str, found: dict[str, str]) -> str:
-    """Return what is left of a text when users, the batch and the GPUs are taken out of it."""
-    for path, pattern in ((Inference.batch_size, _USERS), (Training.micro_batch_size, _BATCH)):
-        match = pattern.search(rest)
-        if match:
-            found[path] = _plain(match[1])
-            rest = _without(rest, match)
-    known = (each for each in _GPU.finditer(rest) if meanings(Hardware.accelerator, each[2]))
-    gpu = next(known, None)
-    if gpu is None:
-        return rest
-    found[Hardware.accelerator] = gpu[2].strip()
-    if gpu[1]:
-        found[Hardware.num_gpus] = gpu[1]
-    return _without(rest, gpu)
+_LONGEST = 9
+"""Words of a model's name."""
+_FORMAT = re.compile(r"(?<![\w-])i?q\d(?:_[a-z0-9]+)*(?![\w-])", re.ASCII)
+"""A type of GGUF."""
+_WEIGHTS = re.compile(r"(?<![\w-])(?:awq|gptq|fp8|int8|int4|mxfp4|nvfp4|bf16|fp16|fp32)(?![\w-])", re.ASCII)
+"""Formats of weights that servers load."""
 
 
-def _plain(number: str) -> str:
-    return re.sub(r"[,\s]", "", number)
+_WORD = re.compile(r"[\u4e00-\u9fff]+|(?:(?![\u4e00-\u9fff])\w)(?:(?![\u4e00-\u9fff])[\w./+%-])*(?<![./-])")
 
 
-def _without(text: str, match: re.Match[str]) -> str:
-    return f"{text[: match.start()]} , {text[match.end() :]}"
+def _words_of(rest: str) -> list[str]:
+    """Return the words of a text that say something."""
+    return [word for phrase in _phrases_of(rest) for word in phrase.split()]
 
 
-def job_of(sentence: str) -> dict[str, str]:
-    """The whole job that a question describes, as text by path; empty where it names no model.
+def _says_nothing(word: str) -> bool:
+    return word in phrases.FILLING or word.startswith(phrases.FILLING_STEMS)
 
-    >>> job_of("serve Qwen3 32B to 50 users of 8k on 2 x H100")["engine.type"]
+
+def _phrases_of(rest: str) -> list[str]:
+    """Return the words of a text that say something, those that stand together as one."""
+    found: list[str] = []
+    end = -1
+    for run in _WORD.finditer(rest):
+        chinese = re.sub(phrases.FILLING_CHINESE, "", run[0]) if run[0] >= "\u4e00" else ""
+        if chinese or (run[0] < "\u4e00" and not _says_nothing(run[0])):
+            together = end >= 0 and not rest[end : run.start()].strip()
+            found[-1:] = [f"{found[-1]} {chinese or run[0]}"] if together else [*found[-1:], chinese or run[0]]
+            end = run.end()
+    return found
+
+
+@cache
+def _beginnings() -> frozenset[str]:
+    """Return the first words of names of models and of their makers."""
+    names = (each for hub_id in catalog() for each in (hub_id.lower(), *hub_id.lower().split("/")))
+    return frozenset(found[0] for name in names if (found := re.match(r"[a-z]{2,}|[a-z]\d", name)))
+
+
+def _begins(word: str) -> bool:
+    """Return whether a word may begin a model's name."""
+    first = re.match(r"[a-z]{2,}|[a-z]\d", word)
+    if first is None or _says_nothing(word):
+        return False
+    return "/" in word or first[0] in _beginnings()
+
+
+def _ends(text: str, tokens: list[re.Match[str]]) -> Iterator[int]:
+    """Yield how many of some words, the first ones, name a model."""
+    for count, token in enumerate(tokens, 1):
+        if count > 1 and text[tokens[count - 2].end() : token.start()].strip(" -·"):
+            return
+        name = text[tokens[0].start() : token.end()]
+        if count == 1 and ((name.isalpha() and len(name) < _SHORTEST) or meanings(Hardware.accelerator, name)):
+            continue
+        if is_model(name) or (count == 1 and ("/" in name or ("-" in name and known(name)))):
+            yield count
+
+
+_SHORTEST = 4
+"""Letters of a name of one word."""
+
+
+def _options(path: str) -> tuple[str, ...]:
+    """Return the words of a choice, the longest first: `paged-adamw-8bit` is no `adamw`."""
+    kind = SETTINGS[path].kind
+    return tuple(sorted(kind.options, key=len, reverse=True)) if isinstance(kind, Choice) else ()
+
+
+def _loose(words: str) -> str:
+    """Return a pattern of words however they are joined: `8-bit adamw`, `adamw_8bit`."""
+    parts = re.findall(r"[a-z.]+|\d+", words)
+    return r"[\s_-]*".join(map(re.escape, parts))
+
+
+def _setting(name: str) -> str | None:
+    """Return the setting that a flag sets, memcore's own or any tool's."""
+    from memcore.tools.names import setting_called  # noqa: PLC0415 - few sentences name one
+
+    ways = (name, name.replace("-", "_"))
+    own = (path for path, setting in SETTINGS.items() if setting.flag == name or path.rpartition(".")[2] in ways)
+    return next(own, None) or setting_called(name)
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+@cache
+def _tools() -> Mapping[str, str]:
+    """Return the tools for which plans can be written, by name as it may be written."""
+    from memcore.tools import TOOLS  # noqa: PLC0415 - few sentences name one
+
+    written_for = {name: tool for name, tool in TOOLS.items() if not tool.read_only}
+    titles = {_letters(tool.title): name for name, tool in written_for.items()}
+    return {"trl": "trainer", **titles, **{_letters(name): name for name in written_for}}
+
+
+def of_tool(name: str) -> Mapping[str, str]:
+    """Return the settings that a tool stands for, as text by path."""
+    from memcore.tools import TOOLS  # noqa: PLC0415 - few sentences name one
+
+    tool = TOOLS[name]
+    engine = {} if "none" in tool.engines else {EngineSettings.type: tool.engines[0]}
+    only = tool.implementations or ()
+    layers = {Training.implementation: only[0]} if len(only) == 1 else {}
+    return {**engine, **layers, **{path: str(value) for path, value in tool.needs.items()}}  # type: ignore[dict-item]
+
+
+def job_of(question: Question) -> dict[str, str]:
+    """Return the whole job that a question describes, as text by path; empty where it names no model.
+
+    Of boards that a name leaves open, the smallest is taken.
+
+    >>> job_of(asked("serve Qwen3 32B to 50 users of 8k on 2 x H100"))["engine.type"]
     'vllm'
     """
-    found = asked(sentence)
-    if "model" not in found:
+    if "model" not in question.texts:
         return {}
-    task = found.pop("task", "full")
-    return written(with_task(found, task, frozenset(found)))
+    job = written(with_task(question.texts, question.task or "full", frozenset(question.texts)))
+    if boards := _boards(question):
+        job[Hardware.accelerator] = boards[0]
+    return job
+
+
+def other_boards(question: Question) -> Sequence[str]:
+    """Return the boards that a question may also mean by the name of its GPU."""
+    return _boards(question)[1:]
+
+
+def _boards(question: Question) -> Sequence[str]:
+    """Return the boards that the name of a GPU leaves open, the smallest first; none where it usually means one."""
+    meant = meanings(Hardware.accelerator, question.texts.get(Hardware.accelerator, ""))
+    if len(meant) == 1 or usual_board(meant):
+        return ()
+    return sorted(meant, key=lambda each: BY_ID[each].nominal_gb)

@@ -88,8 +88,8 @@ def with_task(texts: Mapping[str, str], name: str, own: frozenset[str] = frozens
         and (path in own or path in task.begins or before.begins.get(path) != text)
     }
     if task.engine:
-        kept[EngineSettings.type] = task.engine
+        kept = {**kept, EngineSettings.type: task.engine}
         kept.pop(Inference.quantization, None)
     elif kept.get(EngineSettings.type) in SERVERS:
         del kept[EngineSettings.type]
-    return {**task.begins, **kept, **task.values}
+    return {**task.begins, **kept, **task.values, **{path: texts[path] for path in own}}

@@ -8,7 +8,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
-from memcore.config.kinds import ShortName
+from memcore.config.kinds import Taken
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import Link, encode_fragment, read_fragment
@@ -54,7 +54,7 @@ PASTED = "model-json"
 
 
 def form_of(texts: Mapping[str, Any]) -> Form:
-    """The form that a message carries; unknown names are ignored."""
+    """Return the form that a message carries; unknown names are ignored."""
     known = {path: untitled(path, str(text)) for path, text in texts.items() if path in SETTINGS and text}
     pasted = str(texts.get(PASTED) or "")
     if known.get("model", "").lstrip().startswith("{"):
@@ -63,7 +63,7 @@ def form_of(texts: Mapping[str, Any]) -> Form:
 
 
 def values_of(form: Form) -> dict[str, str]:
-    """The values of the fields, as the page sets them: models and accelerators by the names that people know."""
+    """Return the values of the fields, as the page sets them: models and accelerators by the names that people know."""
     return {**{path: titled(path, text) for path, text in form.texts.items()}, PASTED: form.pasted}
 
 
@@ -144,7 +144,7 @@ def practise(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def config_of(form: Form) -> Config:
-    """The config that a form describes.
+    """Return the config that a form describes.
 
     Raises ConfigError naming everything that cannot be understood.
     """
@@ -215,7 +215,9 @@ def _fix(path: str, value: str, text: str) -> str:
 def _taken(config: Config) -> Iterator[tuple[str, str]]:
     """Yield what a short name was taken for, by its setting, with a button for each other meaning."""
     short: dict[str, tuple[str, Iterable[str]]] = {
-        path: (value, value.others) for path, value in config.values.items() if isinstance(value, ShortName)
+        path: (value, value.others)
+        for path, value in config.values.items()
+        if isinstance(value, Taken) and value.others
     }
     if isinstance(config.model, str) and (found := identified(config.model)).others:
         short["model"] = nickname(found.base), map(nickname, found.others)

@@ -145,7 +145,7 @@ def _parts(found: Found) -> Mapping[str, int]:
 
 
 def _named_parts(found: Found) -> Mapping[str, int]:
-    """The parts by their titles, which trainers and servers have in common."""
+    """Return the parts by their titles, which trainers and servers have in common."""
     return {TITLES.get(name, name): size for name, size in _parts(found).items()}
 
 

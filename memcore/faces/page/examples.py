@@ -27,12 +27,12 @@ KEPT = ("model", Hardware.accelerator)
 
 @cache
 def _titles() -> Mapping[str, str]:
-    """The names of presets by the link of their job."""
+    """Return the names of presets by the link of their job."""
     return {encode_fragment(Config.from_dict(each.config)): each.name for each in presets().values()}
 
 
 def example_of(config: Config) -> str:
-    """The name of the example that a config is, or an empty text."""
+    """Return the name of the example that a config is, or an empty text."""
     if config == Config.from_dict(EXAMPLE):
         return "opening"
     return _titles().get(encode_fragment(config), "")
@@ -69,7 +69,7 @@ def _own(session: Session, form: Form, touched: str) -> None:
 
 
 def restarted(session: Session, form: Form, task: str) -> Form:
-    """The job from the task's own values, with what the user has set."""
+    """Return the job from the task's own values, with what the user has set."""
     _own(session, form, "")
     stays = (*KEPT, Hardware.num_gpus)
     own = {
@@ -86,7 +86,7 @@ def restarted(session: Session, form: Form, task: str) -> Form:
 
 
 def without_example(session: Session, form: Form) -> Form:
-    """The form without what is left of an example."""
+    """Return the form without what is left of an example."""
     _own(session, form, "")
     texts = {path: text for path, text in form.texts.items() if path in KEPT or path not in session.from_example}
     kept = Form(texts, form.pasted)
@@ -106,7 +106,7 @@ def origin(session: Session, path: str) -> str:
 
 
 def of_file(session: Session) -> bool:
-    """Whether one of the values is still that of an imported file."""
+    """Return whether one of the values is still that of an imported file."""
     return any(origin(session, path) == "file" for path in session.from_file)
 
 

@@ -72,7 +72,7 @@ def _beside(first: Form, second: Form) -> Form:
 
 
 def understood(text: str, form: Form) -> tuple[Form, str]:
-    """The form after an import, and what was taken.
+    """Return the form after an import, and what was taken.
 
     A link, a picture that holds a config, an export, a config, a config.json, another tool's file or command line.
     Raises ConfigError if it is none of them, and UnsupportedError for what makes another network of it.
@@ -96,7 +96,7 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
 
 
 def _object(text: str, said: list[str]) -> dict[str, object]:
-    """A JSON object; empty if the text is none and may be another tool's."""
+    """Return a JSON object; empty if the text is none and may be another tool's."""
     if text.startswith("{"):
         return page.parsed(text, said)
     return {}
@@ -124,7 +124,7 @@ def _of_tool(text: str, form: Form) -> tuple[Form, str]:
 
 
 def _held(picture: str) -> str:
-    """The config that a picture holds; empty if it holds none."""
+    """Return the config that a picture holds; empty if it holds none."""
     inside = picture.partition("<metadata")[2].partition(">")[2]
     text, closed, _ = inside.partition("</metadata>")
     return _unescaped(text) if closed else ""
@@ -167,7 +167,7 @@ def _subject(session: Session, message: Message) -> tuple[Config, Found, str] | 
 
 
 def _link(message: Message, fragment: str) -> str:
-    """The link of a job, in one line, without what somebody has added to the page's address."""
+    """Return the link of a job, in one line, without what somebody has added to the page's address."""
     base = "".join(str(message.get("base") or "").split())[:500].partition("#")[0].partition("?")[0]
     return f"{quote(base, safe='/:%[]')}#{fragment}"
 
@@ -236,12 +236,12 @@ def _picture(kind: str, found: Found, stamp: str, note: str) -> dict[str, Any]:
 
 
 def _brought(session: Session) -> Tool | None:
-    """The tool whose file was imported, as long as one of its values is in force."""
+    """Return the tool whose file was imported, as long as one of its values is in force."""
     return tool_brought(session.sources) if of_file(session) else None
 
 
 def texts_of(config: Config, found: Found, link: str, brought: Tool | None = None) -> dict[str, tuple[str, str]]:
-    """Every textual export by kind: its title and its content, stamped with version and link.
+    """Return every textual export by kind: its title and its content, stamped with version and link.
 
     The first is for the job's own tool, which is the one that `brought` it where it runs the job.
     """
@@ -282,7 +282,7 @@ def _others(config: Config, found: Found, stamp: str, brought: Tool | None) -> d
 
 
 def _decided(config: Config, found: Found) -> Config:
-    """The config with its engine, which decides the tool."""
+    """Return the config with its engine, which decides the tool."""
     engine = config[EngineSettings.type] or _taken(found).get(EngineSettings.type)
     return config.replaced(EngineSettings.type, engine) if engine else config
 
@@ -292,7 +292,7 @@ def _taken(found: Found) -> dict[str, object]:
 
 
 def today() -> str:
-    """The day of an export."""
+    """Return the day of an export."""
     return datetime.now(timezone.utc).date().isoformat()
 
 
@@ -306,7 +306,7 @@ def _summary(found: Found) -> dict[str, Any]:
 
 
 def _stamped(found: Exported, stamp: str) -> str:
-    """A tool's text with version and link, where its syntax has comments, and what the tool has no key for."""
+    """Return a tool's text with version and link, where its syntax has comments, and what the tool has no key for."""
     if found.tool.syntax == "json":
         return found.text
     rest = "".join(f"# {say('export-left-out', reason=translated(each))}\n" for each in found.reasons)
@@ -314,7 +314,7 @@ def _stamped(found: Exported, stamp: str) -> str:
 
 
 def command_line(config: Config) -> str:
-    """The command that gives the same answer."""
+    """Return the command that gives the same answer."""
     if not isinstance(config.model, str):
         return f"echo {shlex.quote(json.dumps(config.to_dict()))} | memcore estimate -"
     return " ".join(
@@ -332,7 +332,7 @@ def python_snippet(config: Config, stamp: str) -> str:
 
 
 def markdown(found: Found, link: str) -> str:
-    """The verdict and the components as a table, for an issue."""
+    """Return the verdict and the components as a table, for an issue."""
     said = _summary(found)
     verdict, reason = in_markdown(said["verdict"]), in_markdown(said["reason"])
     rows = "\n".join(
@@ -345,7 +345,7 @@ def markdown(found: Found, link: str) -> str:
 
 
 def pictured(found: Found, link: str) -> str:
-    """The badge as a picture in Markdown that leads to the page; where pictures are not shown, its text does."""
+    """Return the badge as a picture in Markdown that leads to the page; where pictures are not shown, its text does."""
     data = base64.b64encode(badge(found).encode()).decode()
     said = in_markdown(f"{say('badge')}: {short(found)}")
     return f"[![{said}](data:image/svg+xml;base64,{data})]({link})"
@@ -364,7 +364,7 @@ def _title(found: Found) -> str:
 
 
 def csv_of(found: Found, stamp: str) -> str:
-    """Every tensor at the peak, and the stamp in one cell."""
+    """Return every tensor at the peak, and the stamp in one cell."""
     rows: list[list[object]] = [["component", "tensor", "module", "bytes", "formula", "source"]]
     rows += (
         [entry.category, entry.title, entry.module, entry.bytes, entry.formula, entry.source]

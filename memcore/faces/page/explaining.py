@@ -33,7 +33,7 @@ def explain(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def explained(found: Found, part: str) -> dict[str, str]:
-    """The drawer's content for a component, by its class name."""
+    """Return the drawer's content for a component, by its class name."""
     if part in {"unused", "outside"} and not isinstance(found, ServingEstimate):
         heading = escape(translated(TITLES[part]))
         return {"drawer-heading": heading, "drawer-body": _beyond(found, part) + _guide(CHAPTERS[part])}

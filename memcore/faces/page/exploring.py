@@ -104,7 +104,7 @@ def curve(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def now(session: Session, config: Config, path: str) -> int:
-    """The value that the job has: given, or assumed."""
+    """Return the value that the job has: given, or assumed."""
     found = value_of(config, session.found.assumptions if session.found else (), path)
     return found if isinstance(found, int) else 1
 

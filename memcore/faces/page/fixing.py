@@ -39,7 +39,7 @@ def repaired(config: Config, problem: Problem) -> Iterator[Problem | None]:
 
 
 def candidates(config: Config, problem: Problem) -> list[int | str]:
-    """Values that may do, the most likely first: numbers that the problem names, then the nearest ones.
+    """Return values that may do, the most likely first: numbers that the problem names, then the nearest ones.
 
     >>> job = Config.from_dict({"model": "gpt2", "parallelism": {"tensor_parallel_size": 3}})
     >>> candidates(job, Problem("parallelism.tensor_parallel_size", "found 3"))[:4]
@@ -59,7 +59,7 @@ def candidates(config: Config, problem: Problem) -> list[int | str]:
 
 
 def _wrong(config: Config) -> set[str]:
-    """The settings that are refused."""
+    """Return the settings that are refused."""
     try:
         estimate(config)
     except MemcoreError as error:

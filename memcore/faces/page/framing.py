@@ -126,7 +126,7 @@ def frame() -> dict[str, str]:
 
 
 def preset_list() -> str:
-    """Every preset as a button."""
+    """Return every preset as a button."""
     items = (
         f'<li><button type="button" data-do="preset" data-close="presets" data-name="{each.name}">{escape(each.title)}'
         "</button></li>"
@@ -158,7 +158,7 @@ KEYS = {
 
 
 def key_map() -> str:
-    """The keys and what they do."""
+    """Return the keys and what they do."""
     rows = [(f"<kbd>{escape(key)}</kbd>", escape(say(does))) for key, does in KEYS.items()]
     return html_table(say("help"), (say("key"), say("does")), rows)
 

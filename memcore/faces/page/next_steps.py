@@ -53,7 +53,7 @@ def ways(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def ways_of(config: Config, found: Found) -> dict[str, str]:
-    """The parts of the page by element id, all at once."""
+    """Return the parts of the page by element id, all at once."""
     parts: dict[str, str] = {}
     for piece in _pieces(config, found, page.attributes(found)["data-level"]):
         parts = {**parts, **piece}
@@ -77,7 +77,7 @@ def _concurrencies(config: Config, found: ServingEstimate) -> Iterator[dict[str,
 
 
 def _shown(session: Session, parts: dict[str, str]) -> Patch:
-    """The parts, and whether the job is a plan that was adopted, with the way back."""
+    """Return the parts, and whether the job is a plan that was adopted, with the way back."""
     words = session.adopted.get(session.fragment)
     undo = f'<button type="button" class="link" data-undo>{escape(say("ways-undo"))}</button>'
     used = f"{escape(say('ways-used', moves=words))} {undo}" if words else ""
@@ -100,7 +100,7 @@ def _plans(config: Config, *, certain: bool) -> Iterator[dict[str, str]]:
 
 
 def _headroom(config: Config, found: Found) -> Iterator[dict[str, str]]:
-    """Settings of which more fits, as they are found; nothing after every estimate in between."""
+    """Yield settings of which more fits, as they are found; nothing after every estimate in between."""
     every: list[Headroom] = []
     for each in headroom(config, found):
         if each is None:

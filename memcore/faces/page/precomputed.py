@@ -39,7 +39,7 @@ def record_ahead() -> None:
 
 
 def _edited() -> Iterator[dict[str, str]]:
-    """The example with one setting that is not rare changed, or another task chosen."""
+    """Yield the example with one setting that is not rare changed, or another task chosen."""
     texts = to_texts(example())
     for path, setting in SETTINGS.items():
         if not setting.advanced and isinstance(setting.kind, Choice | Flag):

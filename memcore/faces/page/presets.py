@@ -115,7 +115,7 @@ _EVERY = (
 
 @cache
 def presets() -> Mapping[str, Preset]:
-    """Every preset whose settings are known, by name."""
+    """Return every preset whose settings are known, by name."""
     return {each.name: each for each in _EVERY if _is_known(each)}
 
 

@@ -44,6 +44,6 @@ def case(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def reading_options() -> str:
-    """The choices of what a number without a name is."""
+    """Return the choices of what a number without a name is."""
     rest = "".join(f'<option value="{name}">{escape(say(f"quantity {name}"))}</option>' for name in READINGS)
     return f'<option value="">{escape(say("log-any"))}</option>{rest}'

@@ -130,7 +130,7 @@ class Session:
 
     @property
     def link(self) -> str:
-        """The fragment of the job, and of those that share its GPUs."""
+        """Return the fragment of the job, and of those that share its GPUs."""
         if self.config is None:
             return self.fragment
         return encode_fragment(self.config, [each.config for each in self.sharing])
@@ -143,7 +143,7 @@ class Session:
             del self.recent[oldest]
 
     def rank_of(self, found: Found) -> Rank | None:
-        """The rank whose step is shown, where a job has it; None stands for the one that needs most."""
+        """Return the rank whose step is shown, where a job has it; None stands for the one that needs most."""
         ranks = found.ranks if isinstance(found, Estimate) else ()
         return next((rank for rank in ranks if self.stage and rank.name == self.stage), None)
 
@@ -153,7 +153,7 @@ class Session:
         return {f"{name}-earlier": about == self.config for name, about in self.drawn.items()}
 
     def _caught_up(self, message: Message) -> Message:
-        """A message with the form as it would be if the page had shown what Python has filled it with since."""
+        """Return a message with the form as it would be if the page had shown what Python has filled it with since."""
         texts, seen = message.get("texts"), message.get("fills")
         if not texts or seen is None:
             return message

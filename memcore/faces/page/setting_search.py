@@ -34,7 +34,7 @@ def _named(paths: Sequence[str]) -> str:
 
 
 def matches(text: str) -> list[str]:
-    """The settings whose label or whose name in any tool has every word of a text.
+    """Return the settings whose label or whose name in any tool has every word of a text.
 
     >>> matches("recompute-granularity")
     ['training.activation_checkpointing.policy']

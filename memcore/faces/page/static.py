@@ -30,7 +30,7 @@ from memcore.version import __version__
 
 
 def parts() -> dict[str, Any]:
-    """Everything by name."""
+    """Return everything by name."""
     config = example()
     found = estimate_training(config)
     texts = to_texts(config)
@@ -76,7 +76,7 @@ def waiting() -> dict[str, dict[str, str]]:
 
 
 def colours() -> str:
-    """The colour of each category of memory, on a light and on a dark ground."""
+    """Return the colour of each category of memory, on a light and on a dark ground."""
     every = {**COLOURS, **STRIP_COLOURS}
     rules = (f".{name} {{ --colour: light-dark({light}, {dark}); }}" for name, (light, dark) in every.items())
     return "\n" + "\n".join(rules) + "\n"

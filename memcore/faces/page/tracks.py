@@ -40,7 +40,7 @@ def paint(session: Session, message: Message) -> Iterator[Patch]:
 
 
 def _key(config: Config, path: str) -> str:
-    """The job without the setting."""
+    """Return the job without the setting."""
     return encode_fragment(config.replaced(path, 2 ** TRACKS[path][0]))
 
 

@@ -72,7 +72,7 @@ def scatter(shown: Sequence[Point]) -> str:
 
 
 def errors(shown: Sequence[Point]) -> str:
-    """The signed error against the measured bytes; errors beyond the frame stand on its edge."""
+    """Return the signed error against the measured bytes; errors beyond the frame stand on its edge."""
     low, high = _limits(shown)
     height, most = 240, 0.5
 
@@ -123,7 +123,7 @@ def _frame(low: float, high: float, across: Callable[[float], float], down: Call
 
 
 def _short(size: float) -> str:
-    """A power of two bytes, in the largest unit that leaves no fraction."""
+    """Return a power of two bytes, in the largest unit that leaves no fraction."""
     for unit, name in ((GiB, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if size >= unit:
             return f"{size / unit:g} {name}"

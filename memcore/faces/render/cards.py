@@ -23,14 +23,14 @@ ELSEWHERE = ("work", "hardware")
 
 
 def plan_cards(found: Planned, *, done: bool) -> str:
-    """The plans that change something, and why there is none where nothing keeps work and hardware."""
+    """Return the plans that change something, and why there is none where nothing keeps work and hardware."""
     why = _limit(found) if done and found.none_because else ""
     cards = "".join(_card(each) for each in found.plans if each.moves)
     return f"{why}{_list('ways', cards, done=done)}"
 
 
 def headroom_buttons(every: Sequence[Headroom], *, done: bool) -> str:
-    """Values with which the job still fits, each as a button that sets it."""
+    """Return values with which the job still fits, each as a button that sets it."""
     none = f"<p>{escape(say('room-none'))}</p>" if done and not every else ""
     return f"{none}{_list('room', ''.join(map(_more, every)), done=done)}"
 
@@ -151,7 +151,7 @@ def _buttons(each: Proposal, words: str) -> Sequence[str]:
 
 
 def gauge(each: Proposal) -> str:
-    """The need against the capacity, with its range as a line."""
+    """Return the need against the capacity, with its range as a line."""
     device, capacity = each.found.device, each.found.capacity or 1
     share = 100 / max(capacity, device.high)
     need, low, high = device.expected * share, device.low * share, device.high * share

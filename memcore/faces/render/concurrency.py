@@ -16,7 +16,7 @@ MARKS = {"fits": "✓", "waits": "~", "no": "✕"}
 
 
 def concurrency_map(every: list[Concurrency], found: ServingEstimate) -> str:
-    """The table; a cell is a button that asks for it, and the one that is asked for is marked."""
+    """Return the table; a cell is a button that asks for it, and the one that is asked for is marked."""
     asked = found.users, found.job.basics.max_model_len
     heads = "".join(f'<th scope="col">{escape(short(each.length))}</th>' for each in every)
     rows = "".join(

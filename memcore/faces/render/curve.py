@@ -50,7 +50,7 @@ def point_of(value: int, found: Estimate | ServingEstimate) -> Point:
 
 
 def curve_options(engine: str) -> str:
-    """The settings that a curve can be drawn for, as options."""
+    """Return the settings that a curve can be drawn for, as options."""
     usual = (Training.sequence_length, Inference.max_model_len)
     every = [path for path in CURVES if is_shown(path, engine, "")]
     return "".join(
@@ -61,7 +61,7 @@ def curve_options(engine: str) -> str:
 
 
 def curve_html(title: str, points: Sequence[Point], capacity: int | None, here: int) -> str:
-    """The picture and the same in numbers."""
+    """Return the picture and the same in numbers."""
     drawn = curve_svg(title, points, capacity, here) if len(points) > 1 else ""
     names = {True: say("verdict-fits"), False: say("verdict-no"), None: "?"}
     rows = [
@@ -82,7 +82,7 @@ def curve_html(title: str, points: Sequence[Point], capacity: int | None, here: 
 
 
 def curve_svg(title: str, points: Sequence[Point], capacity: int | None, here: int) -> str:
-    """The picture alone; across, the setting on a logarithmic scale."""
+    """Return the picture alone; across, the setting on a logarithmic scale."""
     first, last = points[0].value, points[-1].value
     top = 1.08 * max(points[-1].high, points[0].high, capacity or 0)
     if capacity:
@@ -117,7 +117,7 @@ def curve_svg(title: str, points: Sequence[Point], capacity: int | None, here: i
 
 
 def _crossing(points: Sequence[Point], across: Callable[[float], float], y: float) -> Iterator[str]:
-    """The last value that fits and its neighbour that does not, where the curve is below the capacity."""
+    """Yield the last value that fits and its neighbour that does not, where the curve is below the capacity."""
     for one, other in pairwise(points):
         if one.fits == other.fits:
             continue
@@ -131,7 +131,7 @@ def _crossing(points: Sequence[Point], across: Callable[[float], float], y: floa
 
 
 def _plot(shape: str, kind: str, places: Sequence[tuple[float, float]]) -> str:
-    """A line or an area, with places across in percent: a nested picture fills the width and cuts the rest."""
+    """Return a line or an area, with places across in percent: a nested picture fills the width and cuts the rest."""
     points = " ".join(f"{10 * x:.1f},{y:.1f}" for x, y in places)
     return (
         f'<svg class="plot" y="{_TOP}" width="100%" height="{_BOTTOM - _TOP}" viewBox="0 {_TOP} 1000 {_BOTTOM - _TOP}" '

@@ -94,7 +94,7 @@ def explanation(estimate: Estimate, moment: Moment) -> dict[str, Any]:
 
 
 def _reading(reading: Reading) -> dict[str, Any]:
-    """A reading with its range."""
+    """Return a reading with its range."""
     return {
         "instrument": reading.instrument,
         "low_bytes": reading.low,
@@ -109,7 +109,7 @@ def _reading(reading: Reading) -> dict[str, Any]:
 
 
 def _end_of_forward(estimate: Estimate) -> int | None:
-    """Bytes at the end of all forward passes; None for a stage of a pipeline that takes turns."""
+    """Return bytes at the end of all forward passes; None for a stage of a pipeline that takes turns."""
     try:
         return estimate.rank.end_of_forward
     except UnsupportedError:
@@ -135,7 +135,7 @@ def _entry(entry: Entry, estimate: Estimate) -> dict[str, Any]:
 
 
 def entry_data(entry: Entry, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """A row of a ledger."""
+    """Return a row of a ledger."""
     return {
         "name": entry.title,
         "category": entry.category,

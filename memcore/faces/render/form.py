@@ -89,7 +89,7 @@ class Values:
 
 
 def form(values: Values, whole: bool = True) -> str:
-    """The sentence, and the panel with everything else, of which only what is in sight if not `whole`."""
+    """Return the sentence, and the panel with everything else, of which only what is in sight if not `whole`."""
     said = "".join(
         f'<p class="error" id="{identifier(path)}-error"></p><p class="solved" id="{identifier(path)}-note"></p>'
         for path in QUICK
@@ -106,7 +106,7 @@ def form(values: Values, whole: bool = True) -> str:
 
 
 def groups(values: Values, whole: bool = True) -> str:
-    """The groups of the panel, and the lists that typing is completed from."""
+    """Return the groups of the panel, and the lists that typing is completed from."""
     shown = [path for path in SETTINGS if path not in QUICK and (whole or _at_first(path, values))]
     lists = "".join(_completion(kind) for kind in _completions()) if whole else ""
     return "".join(_group(title, prefix, shown, values) for title, prefix in GROUPS.items()) + lists
@@ -118,7 +118,7 @@ def _at_first(path: str, values: Values) -> bool:
 
 
 def _sentence(values: Values) -> str:
-    """The sentence of the language: parts that are shown as long as one of their controls is."""
+    """Return the sentence of the language: parts that are shown as long as one of their controls is."""
     parts = []
     for part in say("sentence").split("|"):
         inside = []
@@ -131,7 +131,7 @@ def _sentence(values: Values) -> str:
 
 
 def _slot(path: str, values: Values) -> str:
-    """A control within the sentence."""
+    """Return a control within the sentence."""
     name, title = identifier(path), label(path, SETTINGS[path].label)
     hidden = "" if _shown(path, values) else " hidden"
     origin = _origin_of(path, values)
@@ -150,7 +150,7 @@ def _slot(path: str, values: Values) -> str:
 
 
 def _nudge(path: str, title: str, key: str, by: int, sign: str) -> str:
-    """A button that steps a number; in the field itself the arrow keys do, so that Tab passes it by."""
+    """Return a button that steps a number; in the field itself the arrow keys do, so that Tab passes it by."""
     name = escape(say(key, name=title))
     return (
         f'<button type="button" class="nudge" data-nudge="{by}" data-path="{path}" tabindex="-1" aria-label="{name}">'
@@ -240,7 +240,7 @@ def _size(key: str) -> str:
 
 
 def identifier(path: str) -> str:
-    """The element id of a setting's control."""
+    """Return the element id of a setting's control."""
     return f"field-{path.replace('.', '-')}"
 
 
@@ -295,7 +295,7 @@ def _origin(path: str, title: str, origin: str) -> str:
 
 
 def _most(path: str, title: str) -> str:
-    """The button that finds how far a number goes."""
+    """Return the button that finds how far a number goes."""
     if path not in SOLVABLE or not isinstance(SETTINGS[path].kind, Integer | Number):
         return ""
     key = "min" if path.startswith(SMALLEST) else "max"
@@ -337,7 +337,7 @@ def _control(path: str, values: Values) -> str:
 
 @cache
 def _completions() -> list[Kind[Any]]:
-    """The kinds of settings that are typed with completion, each once."""
+    """Return the kinds of settings that are typed with completion, each once."""
     found: list[Kind[Any]] = []
     for path, setting in SETTINGS.items():
         if not is_select(path) and setting.kind not in found and any(_options(setting.kind)):
@@ -368,7 +368,7 @@ def is_select(path: str) -> bool:
 
 
 def _options(kind: Kind[Any]) -> Iterator[tuple[str, str]]:
-    """The values that are offered for a setting, with what to show for them."""
+    """Yield the values that are offered for a setting, with what to show for them."""
     if isinstance(kind, Flag):
         yield from (("true", say("yes")), ("false", say("no")))
     elif isinstance(kind, Choice):

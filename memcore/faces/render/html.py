@@ -40,7 +40,7 @@ HEADINGS = {
 
 
 def stages(estimate: Estimate, rank: Rank | None = None) -> Iterator[dict[str, str]]:
-    """The content of each part of the page by element id: first allocated memory, then what asks the allocator.
+    """Yield the content of each part of the page by element id: first allocated memory, then what asks the allocator.
 
     The picture of the step is that of a rank, of the one that needs most if none is given.
     """
@@ -58,12 +58,12 @@ def stages(estimate: Estimate, rank: Rank | None = None) -> Iterator[dict[str, s
 
 
 def sections(estimate: Estimate) -> dict[str, str]:
-    """The content of each part of the page that shows an answer, by element id."""
+    """Return the content of each part of the page that shows an answer, by element id."""
     return {name: markup for stage in stages(estimate) for name, markup in stage.items()}
 
 
 def attributes(estimate: Estimate) -> dict[str, str]:
-    """The `data-` attributes of the verdict, for tests and embedders; a number is exact bytes."""
+    """Return the `data-` attributes of the verdict, for tests and embedders; a number is exact bytes."""
     fits = {None: "unknown", True: "true", False: "false"}[estimate.fits]
     return {
         "data-fits": fits,
@@ -91,7 +91,7 @@ def early_attributes(estimate: Estimate) -> dict[str, str]:
 
 
 def verdict_text(estimate: Estimate) -> str:
-    """The verdict's sentences."""
+    """Return the verdict's sentences."""
     found = verdict(estimate)
     icon = f'<span class="icon" aria-hidden="true">{ICONS[found.level]}</span>'
     warnings = "".join(f'<p class="warning">{escape(translated(each))}</p>' for each in estimate.job.model.warnings)
@@ -102,13 +102,13 @@ def verdict_text(estimate: Estimate) -> str:
 
 
 def legend(estimate: Estimate) -> str:
-    """The segments of the bar with their names and sizes."""
+    """Return the segments of the bar with their names and sizes."""
     items = (legend_item(part.name, svg.slug(part.name), part.size) for part in svg.parts(estimate))
     return f"<ul>{''.join(items)}</ul>"
 
 
 def legend_item(name: str, colour: str, size: int) -> str:
-    """A part of the bar as a button that explains it."""
+    """Return a part of the bar as a button that explains it."""
     title = escape(translated(svg.TITLES.get(name, name)))
     return (
         f'<li><button type="button" class="part" data-part="{svg.slug(name)}" aria-pressed="false">'
@@ -117,7 +117,7 @@ def legend_item(name: str, colour: str, size: int) -> str:
 
 
 def reading_rows(found: Answer) -> list[tuple[str, ...]]:
-    """Each reading with its range, where it is shown, and why it has a range."""
+    """Return each reading with its range, where it is shown, and why it has a range."""
     return [
         (
             escape(each.name),
@@ -131,7 +131,7 @@ def reading_rows(found: Answer) -> list[tuple[str, ...]]:
 
 
 def readings(estimate: Estimate) -> str:
-    """The three readings with their ranges, and what lies outside the allocator."""
+    """Return the three readings with their ranges, and what lies outside the allocator."""
     rows = reading_rows(estimate)
     rows += [
         (
@@ -148,7 +148,7 @@ def readings(estimate: Estimate) -> str:
 
 
 def moments(estimate: Estimate) -> str:
-    """The step as a table, for those who do not see the chart."""
+    """Return the step as a table, for those who do not see the chart."""
     rows = [(escape(when(each, estimate)), exact(each.peak), exact(each.end)) for each in estimate.moments]
     initial = (translated("after init"), exact(estimate.rank.after_init), exact(estimate.rank.after_init))
     head = ("Moment", "Highest", "At its end")
@@ -156,7 +156,7 @@ def moments(estimate: Estimate) -> str:
 
 
 def ledger(estimate: Estimate) -> str:
-    """Everything in memory at the peak: categories that unfold to tensors, with formulas and sources."""
+    """Return everything in memory at the peak: categories that unfold to tensors, with formulas and sources."""
     found, sizes = estimate.ledger, estimate.rank.job.sizes
     parts = [_largest(found), _symbols(estimate)]
     for category, size in sorted(found.by_category.items(), key=lambda each: -each[1]):

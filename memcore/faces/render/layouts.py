@@ -33,19 +33,19 @@ class Layout:
 
     @property
     def left(self) -> int:
-        """Bytes of the GPU that are left."""
+        """Return bytes of the GPU that are left."""
         return self.capacity - self.device
 
     @property
     def title(self) -> str:
-        """The layout in a few letters."""
+        """Return the layout in a few letters."""
         sizes = {"TP": self.tensor, "PP": self.stages, "CP": self.context, "EP": self.experts, "DP": self.data}
         named = [f"{name} {size}" for name, size in sizes.items() if size > 1 or name == "DP"]
         return " · ".join([*named, *([f"HSDP {self.replicas}"] if self.replicas > 1 else [])])
 
 
 def layouts_html(found: Sequence[Layout]) -> str:
-    """The picture and the table, the least time first."""
+    """Return the picture and the table, the least time first."""
     if not found:
         return ""
     least = found[0].per_token

@@ -11,7 +11,7 @@ from memcore.units import format_bytes, format_count
 
 
 def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; cells are markup already, the first of a row is its heading."""
+    """Return a table; cells are markup already, the first of a row is its heading."""
     every = [tuple(row) for row in rows]
     right = numeric(every)
     heads = "".join(
@@ -54,7 +54,7 @@ def scrolled(title: str, table: str) -> str:
 
 
 def exact_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of results: its rows are sorted by any column at a click, and it can be copied."""
+    """Return a table of results: its rows are sorted by any column at a click, and it can be copied."""
     every = [tuple(row) for row in rows]
     right = numeric(every)
     heads = "".join(
@@ -69,10 +69,10 @@ def exact_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 def exact(size: int) -> str:
-    """A size for reading, with its exact bytes in the tooltip."""
+    """Return a size for reading, with its exact bytes in the tooltip."""
     return f'<span title="{say("exact-bytes", count=format_count(size))}">{format_bytes(size)}</span>'
 
 
 def between(low: int, high: int) -> str:
-    """A range of bytes."""
+    """Return a range of bytes."""
     return say("between", low=format_bytes(low), high=format_bytes(high))

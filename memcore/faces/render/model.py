@@ -25,7 +25,7 @@ _CACHE_BYTES = 2
 
 
 def model_data(model: Model) -> dict[str, Any]:
-    """Everything about a model, as JSON has it."""
+    """Return everything about a model, as JSON has it."""
     return {
         "name": model.name,
         "family": model.network.family,
@@ -110,7 +110,7 @@ def _counts(model: Model) -> Iterator[tuple[str, str]]:
 
 
 def _stored(model: Model) -> int:
-    """Elements of a checkpoint, without scales of quantized blocks."""
+    """Return elements of a checkpoint, without scales of quantized blocks."""
     return model.parameters + sum(size for name, size in model.published_extras.items() if "scales" not in name)
 
 
@@ -144,7 +144,7 @@ def _caches(model: Model) -> Iterator[tuple[str, str]]:
 
 
 def model_html(model: Model) -> str:
-    """The page's view: the strip of layers, and the same as tables."""
+    """Return the page's view: the strip of layers, and the same as tables."""
     rows = [
         (row.layers, translated(row.mixer), translated(row.ffn), f"{row.parameters:,}", f"{row.cached:,}")
         for row in layer_rows(model)
@@ -189,7 +189,7 @@ def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def layer_strip(model: Model) -> str:
-    """The stack of layers as a strip, first to last: above what mixes tokens, below the feed-forward layers."""
+    """Return the stack of layers as a strip, first to last: above what mixes tokens, below the feed-forward layers."""
     order, rows = layer_order(model), {row.layer: row for row in layer_rows(model)}
     words = {id(layer): rows[layer] for layer in order}
     said = {layer: f"{translated(row.mixer)}{say('and-also')}{translated(row.ffn)}" for layer, row in rows.items()}

@@ -14,7 +14,7 @@ from memcore.tools.origins import Origins, Read, Unread
 
 
 def origins_html(found: Origins) -> str:
-    """Keys that are left out, settings with the keys that set them, what was assumed, and what has no effect."""
+    """Return keys that are left out, settings with the keys that set them, what was assumed, and what has no effect."""
     assumed = [
         f"{field_link(each.path)} = <b>{escape(spelled(each.path, each.value))}</b>, {escape(translated(each.because))}"
         for each in sorted(found.assumed, key=lambda each: _place(each.path))
@@ -28,7 +28,7 @@ def origins_html(found: Origins) -> str:
 
 
 def _settings(read: Iterable[Read]) -> str:
-    """Each setting once, in the order of the form, with every key that had a share in it."""
+    """Return each setting once, in the order of the form, with every key that had a share in it."""
     rows: dict[str, tuple[object, list[str]]] = {}
     for each in sorted(read, key=lambda each: _place(each.path)):
         rows.setdefault(each.path, (each.value, []))[1].append(_where(each))

@@ -69,12 +69,12 @@ class Form:
 
 
 def example() -> Config:
-    """The job that the page opens with, as a config."""
+    """Return the job that the page opens with, as a config."""
     return Config.from_dict(EXAMPLE)
 
 
 def fill(config: Config) -> Form:
-    """The form of a config."""
+    """Return the form of a config."""
     texts = to_texts(config)
     if is_serving(config):
         texts.setdefault(EngineSettings.type, registry.USUAL_SERVER)
@@ -84,7 +84,7 @@ def fill(config: Config) -> Form:
 
 
 def answer(form: Form) -> Update:
-    """The answer for a form."""
+    """Return the answer for a form."""
     try:
         base = {"model": parsed(form.pasted)} if form.pasted.strip() else None
         texts = {**form.texts, "model": ""} if base else dict(form.texts)
@@ -100,7 +100,7 @@ def _of_task(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def answer_config(config: Config) -> Update:
-    """The answer for a config; problems where it cannot be computed."""
+    """Return the answer for a config; problems where it cannot be computed."""
     try:
         found = estimate(config)
         return Update(
@@ -115,7 +115,7 @@ def answer_config(config: Config) -> Update:
 
 
 def stages(found: Estimate | ServingEstimate, rank: Rank | None = None) -> Iterator[dict[str, str]]:
-    """The content of each part of the page that shows an answer, by element id, what matters most first.
+    """Yield the content of each part of the page that shows an answer, by element id, what matters most first.
 
     The picture of a step of training is that of a rank, of the one that needs most if none is given.
     """
@@ -135,12 +135,12 @@ def stages(found: Estimate | ServingEstimate, rank: Rank | None = None) -> Itera
 
 
 def sections(found: Estimate | ServingEstimate) -> dict[str, str]:
-    """The content of each part of the page that shows an answer, by element id."""
+    """Return the content of each part of the page that shows an answer, by element id."""
     return {name: markup for stage in stages(found) for name, markup in stage.items()}
 
 
 def attributes(found: Estimate | ServingEstimate) -> dict[str, str]:
-    """The `data-` attributes of the verdict."""
+    """Return the `data-` attributes of the verdict."""
     return serving_attributes(found) if isinstance(found, ServingEstimate) else html.attributes(found)
 
 
@@ -174,7 +174,7 @@ def read_file(text: str, form: Form) -> Form:
 
 
 def parsed(text: str, said: list[str] | None = None) -> dict[str, object]:
-    """The JSON object of a text; notes on what is in it are `said`. Raises ConfigError if it is none."""
+    """Return the JSON object of a text; notes on what is in it are `said`. Raises ConfigError if it is none."""
     if len(text) > CONFIG_LENGTH:
         raise ConfigError.at("model-json", "longer than {:,} characters", CONFIG_LENGTH)
     try:

@@ -87,18 +87,19 @@ def _memory(each: Proposal) -> str:
     device, capacity = each.found.device, each.found.capacity or 1
     sizes = {"need": device.expected, "low": device.low, "high": device.high, "free": each.headroom}
     said = {name: format_bytes(size) for name, size in sizes.items()}
-    return "  " + say("cli-memory", **said, share=f"{100 * each.headroom / capacity:.0f}")
+    key = "cli-memory" if each.found.job.num_gpus > 1 else "cli-memory-of-one"
+    return "  " + say(key, **said, share=f"{100 * each.headroom / capacity:.0f}")
 
 
 def _step(each: Proposal) -> str:
-    """Seconds of a step of training; of a server tokens per second of one user."""
+    """Return seconds of a step of training; of a server tokens per second of one user."""
     if each.speed is not None:
         return f"{each.speed.tokens[1]:.3g}"
     return "-" if each.seconds is None else f"{each.seconds[1]:.3g} s"
 
 
 def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[str]:
-    """Lines with tokens per second, and with days, GPU-hours and money."""
+    """Yield lines with tokens per second, and with days, GPU-hours and money."""
     if each.speed is not None:
         users = each.speed.users
         yield "  " + say("cli-pace-each" if users > 1 else "cli-pace", pace=pace_in_words(each.speed), users=users)

@@ -26,7 +26,7 @@ _BAR = 108
 
 
 def poster(found: Estimate | ServingEstimate, stamp: str, note: str) -> tuple[str, int]:
-    """The picture as SVG with a note inside, and its height; `stamp` says where it comes from."""
+    """Return the picture as SVG with a note inside, and its height; `stamp` says where it comes from."""
     served = isinstance(found, ServingEstimate)
     said = serving_verdict(found) if isinstance(found, ServingEstimate) else verdict(found)
     drawn = serving_bar(found) if isinstance(found, ServingEstimate) else bar(found)

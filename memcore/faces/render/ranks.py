@@ -35,12 +35,12 @@ class Row:
 
     @property
     def total(self) -> int:
-        """Bytes of all parts."""
+        """Return bytes of all parts."""
         return sum(self.parts.values())
 
 
 def rows(found: Estimate | ServingEstimate) -> list[Row]:
-    """Every class with what it holds in tensors when it needs most."""
+    """Return every class with what it holds in tensors when it needs most."""
     if isinstance(found, ServingEstimate):
         return [Row(translated(rank.name), rank.count, rank.ledger.by_category, "") for rank in found.ranks]
     return [
@@ -50,7 +50,7 @@ def rows(found: Estimate | ServingEstimate) -> list[Row]:
 
 
 def ranks(found: Estimate | ServingEstimate) -> str:
-    """The grid and the table; one class is said in a sentence, for which the page has no card."""
+    """Return the grid and the table; one class is said in a sentence, for which the page has no card."""
     every = rows(found)
     if len(every) == 1:
         if every[0].count == 1:
@@ -63,7 +63,7 @@ def ranks(found: Estimate | ServingEstimate) -> str:
 
 
 def grid(every: Sequence[Row], capacity: int | None, classes: Mapping[str, str], name: str = "ranks") -> str:
-    """A bar for each row on one axis, against the capacity."""
+    """Return a bar for each row on one axis, against the capacity."""
     most = max(every, key=lambda row: row.total)
     scale = (100 - LEFT) / (1.04 * max(most.total, capacity or 0, *(row.capacity or 0 for row in every)))
     body, labels = [], []  # a label is drawn over the line of the capacity

@@ -46,7 +46,7 @@ def _answer(found: Reconciled) -> Iterator[str]:
 
 
 def reconciled_html(found: Reconciled, *, case: str) -> str:
-    """The table, the notes, and the case with its buttons; a case of no quantity has none."""
+    """Return the table, the notes, and the case with its buttons; a case of no quantity has none."""
     head = tuple(say(each) for each in _COLUMNS)
     rows = [tuple(escape(cell) for cell in _cells(row)) for row in found.rows]
     listed = "".join(f"<li>{escape(each)}</li>" for each in _notes(found))
@@ -70,7 +70,7 @@ def _case(text: str) -> str:
 
 
 def case_text(found: Reconciled, where: str) -> str:
-    """The truth cases as a file; empty if there are none."""
+    """Return the truth cases as a file; empty if there are none."""
     cases = found.cases(where)
     return json.dumps(cases, indent=1, ensure_ascii=False) + "\n" if cases else ""
 
@@ -111,7 +111,7 @@ def _plain(row: Row) -> dict[str, Any]:
 
 
 def _cells(row: Row) -> Sequence[str]:
-    """A row as texts: the quantity, what the log says and where, the prediction, the difference, the range."""
+    """Return a row as texts: the quantity, what the log says and where, the prediction, the difference, the range."""
     seen = row.seen
     place = say("log-lines", line=seen.line, times=seen.times) if seen.times > 1 else say("log-line", line=seen.line)
     name = say("log-of-tool" if seen.tool else "log-at", tool=seen.tool, quantity=quantity_text(row), place=place)
@@ -126,7 +126,7 @@ def _cells(row: Row) -> Sequence[str]:
 
 
 def quantity_text(row: Row) -> str:
-    """A quantity and its moment in words."""
+    """Return a quantity and its moment in words."""
     quantity, moment = say(f"quantity {row.quantity}"), row.seen.moment
     if moment is None or moment == "peak" or (moment == "steady" and row.quantity != "allocated"):
         return quantity

@@ -29,7 +29,7 @@ def search_text(progress: Progress, base: Config, width: int = WIDTH) -> str:
     lines = [] if progress.best else [say("cli-no-layout"), ""]
     if progress.best:
         lines += section(_HEADS[all(each.fits is None for each in progress.best)], _table(progress))
-        lines += section("How, in the same order", _how(progress.best, base, width - 2))
+        lines += section("Flags, in the same order", _how(progress.best, base, width - 2))
     reasons = sorted(progress.reasons.items(), key=lambda each: -each[1])[:5]
     left_out = [
         (say("cli-all-of", title=translated(title)), translated(why)) for title, why in progress.left_out.items()
@@ -41,8 +41,8 @@ def search_text(progress: Progress, base: Config, width: int = WIDTH) -> str:
 
 
 _HEADS = {
-    False: "What fits, cheapest first (*: none is better in headroom, cost and GPUs)",
-    True: "Cheapest first; name an accelerator to see what fits (*: none is better in memory, cost and GPUs)",
+    False: "What fits, cheapest first (*: Pareto-optimal in headroom, cost and GPUs)",
+    True: "Cheapest first; name an accelerator to see what fits (*: Pareto-optimal in memory, cost and GPUs)",
 }
 """By whether nobody says how much memory there is."""
 
@@ -109,7 +109,7 @@ def is_open(found: Found) -> bool:
 
 
 def cells(each: Found, cheapest: Found) -> tuple[str, ...]:
-    """A layout's row below `HEADINGS`, but for the mark."""
+    """Return a layout's row below `HEADINGS`, but for the mark."""
     layout = each.layout
     sizes = (each.gpus, *layout[:8])
     left = "-" if each.headroom is None else format_bytes(each.headroom)
@@ -118,7 +118,7 @@ def cells(each: Found, cheapest: Found) -> tuple[str, ...]:
 
 
 def policy_of(each: Found) -> str:
-    """A layout's settings besides sizes in a few words."""
+    """Return a layout's settings besides sizes in a few words."""
     settings = {path.rpartition(".")[2]: value for path, value in each.policy.items() if value is not None}
     policy = settings.get("policy", "none")
     words: list[str] = ["no checkpointing" if policy == "none" else Message("{} checkpointing", policy)]
@@ -140,7 +140,7 @@ def policy_of(each: Found) -> str:
 
 
 def flags_of(each: Found, base: Config) -> tuple[str, ...]:
-    """A layout in the words of the tool that runs it, the step's sequences among them."""
+    """Return a layout in the words of the tool that runs it, the step's sequences among them."""
     layout, changes = each.layout, {k: v for k, v in changes_of(each.layout, each.policy).items() if v is not None}
     layers = changes.get(Training.implementation) or base[Training.implementation] or base[EngineSettings.framework]
     tool = dialect_of(

@@ -26,7 +26,7 @@ from memcore.units import format_bytes, format_count
 
 
 def serving_stages(found: ServingEstimate) -> Iterator[dict[str, str]]:
-    """The content of each part of the page by element id, what matters most first."""
+    """Yield the content of each part of the page by element id, what matters most first."""
     yield {
         "peak-heading": where(found),
         "step-heading": say("serves-step-heading"),
@@ -44,7 +44,7 @@ def serving_stages(found: ServingEstimate) -> Iterator[dict[str, str]]:
 
 
 def serving_attributes(found: ServingEstimate) -> dict[str, str]:
-    """The `data-` attributes of the verdict, for tests and embedders; a number is exact bytes."""
+    """Return the `data-` attributes of the verdict, for tests and embedders; a number is exact bytes."""
     return {
         "data-fits": {None: "unknown", True: "true", False: "false"}[found.fits],
         "data-level": serving_verdict(found).level,

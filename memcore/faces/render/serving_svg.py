@@ -108,5 +108,5 @@ def _grid(points: Sequence[Point], across: Callable[[int], float], down: Callabl
 
 
 def short(length: int) -> str:
-    """A number of tokens, in thousands of 1024 where it is one."""
+    """Return a number of tokens, in thousands of 1024 where it is one."""
     return f"{length // 1024}k" if length >= 1024 and length % 1024 == 0 else format_count(length)

@@ -17,14 +17,14 @@ _COLOURS = ("parameters", "optimizer-states", "activations", "communication", "b
 
 
 def shared_note(found: Shared, names: str) -> str:
-    """One line for below the verdict."""
+    """Return one line for below the verdict."""
     said = escape(f"{say('together-with', names=names)} {_sentence(found)}")
     button = f'<button type="button" class="link" data-go="compare-part">{escape(say("view-compare"))}</button>'
     return f'<p class="together" data-fits="{_fits(found)}">{said} {button}</p>'
 
 
 def shared_html(found: Shared, names: Sequence[str]) -> str:
-    """The verdict about all jobs at once, their bar, and what a server may take where it is too much."""
+    """Return the verdict about all jobs at once, their bar, and what a server may take where it is too much."""
     said = _sentence(found)
     rooms = "".join(
         f"<p>{escape(say('together-room', name=names[place], size=format_bytes(room), share=f'{share:.2f}'))}</p>"

@@ -32,7 +32,7 @@ _MARGIN, _SHOWN = 64, 6
 
 
 def subject(found: Estimate | ServingEstimate) -> str:
-    """The job of an answer in a few words: `Llama 3.1 8B · LoRA · 4,096 tokens · 1 × RTX 4090 · 24 GB`."""
+    """Return the job of an answer in a few words: `Llama 3.1 8B · LoRA · 4,096 tokens · 1 × RTX 4090 · 24 GB`."""
     job = found.job
     where = "" if job.accelerator is None else f"{job.num_gpus} × {accelerator_title(job.accelerator)}"
     return " · ".join(each for each in (translated(model_title(job.model.name)), *_asked(found), where) if each)
@@ -52,7 +52,7 @@ def _asked(found: Estimate | ServingEstimate) -> tuple[str, ...]:
 
 
 def short(found: Estimate | ServingEstimate) -> str:
-    """The verdict in a few words: for training the need and the capacity, for a server what it serves."""
+    """Return the verdict in a few words: for training the need and the capacity, for a server what it serves."""
     if isinstance(found, ServingEstimate):
         return _said(found).headline.partition(". ")[0].partition("。")[0].rstrip(".。")
     need = format_bytes(found.device.expected)
@@ -63,7 +63,7 @@ def short(found: Estimate | ServingEstimate) -> str:
 
 
 def badge(found: Estimate | ServingEstimate) -> str:
-    """The verdict as a badge of 20 pixels."""
+    """Return the verdict as a badge of 20 pixels."""
     left, right = say("badge"), short(found)
     one, other = _width(left) + 12, _width(right) + 12
     title = escape(f"{left}: {right}")
@@ -88,7 +88,7 @@ def _width(text: str) -> int:
 
 
 def card(found: Estimate | ServingEstimate, stamp: str, note: str) -> str:
-    """The verdict, the memory of one GPU against its capacity, and the largest parts, with a note inside."""
+    """Return the verdict, the memory of one GPU against its capacity, and the largest parts, with a note inside."""
     width, height = CARD
     said = _said(found)
     body = [
@@ -139,7 +139,7 @@ def _bar(found: Estimate | ServingEstimate, top: int) -> list[str]:
 
 
 def _size(text: str, most: int) -> int:
-    """The pixels of a text that is to fit a card in one line, about."""
+    """Return the pixels of a text that is to fit a card in one line, about."""
     return min(most, (CARD[0] - 2 * _MARGIN) * 100 // (58 * _letters(text)))
 
 
@@ -150,7 +150,7 @@ def _text(x: float, y: int, size: int, text: str, fill: str, *, bold: bool = Fal
 
 
 def _lines(text: str, most: int) -> list[str]:
-    """A text in lines of at most `most` letters; a wide letter counts twice, numbers and words stay whole."""
+    """Return a text in lines of at most `most` letters; a wide letter counts twice, numbers and words stay whole."""
     lines = [""]
     for word in re.findall(r"[!-~]+\s*|[^!-~]", text):
         if _letters(lines[-1]) + _letters(word.rstrip()) > most:

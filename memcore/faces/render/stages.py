@@ -14,7 +14,7 @@ from memcore.units import format_bytes
 
 
 def stages(estimate: Estimate, shown: Rank) -> Iterator[str]:
-    """The pictures, one after the other; what comes last is all of them. Empty where all ranks are alike."""
+    """Yield the pictures, one after the other; what comes last is all of them. Empty where all ranks are alike."""
     if len(estimate.ranks) < 2:
         yield ""
         return

@@ -24,7 +24,7 @@ BRIEFLY, PINNED = 5, 12
 
 
 def step(estimate: Estimate, rank: Rank | None = None) -> str:
-    """The picture with its crosshair, and the list next to it, which begins with the peak."""
+    """Return the picture with its crosshair, and the list next to it, which begins with the peak."""
     rank = rank or estimate.rank
     every = stretches(rank)
     at, done = _peak(every)
@@ -68,12 +68,12 @@ def _data(estimate: Estimate, rank: Rank, every: Sequence[Stretch]) -> Mapping[s
 
 
 def _used(every: Sequence[Stretch]) -> list[int]:
-    """The categories that occur in the step, by number."""
+    """Return the categories that occur in the step, by number."""
     return [kind for kind in range(len(CATEGORIES)) if any(each.first[kind] or each.last[kind] for each in every)]
 
 
 def _peak(every: Sequence[Stretch]) -> tuple[int, int]:
-    """The stretch that holds most, and the repetition."""
+    """Return the stretch that holds most, and the repetition."""
     at = max(range(len(every)), key=lambda number: max(sum(every[number].first), sum(every[number].last)))
     return at, every[at].repeats - 1 if sum(every[at].last) > sum(every[at].first) else 0
 
@@ -120,7 +120,7 @@ def _line(entry: Entry) -> str:
 
 
 def _within(module: str) -> str:
-    """A module's path from its layer on, as there is little room."""
+    """Return a module's path from its layer on, as there is little room."""
     return module.rpartition("*.")[2] or module
 
 

@@ -49,7 +49,7 @@ STRIP_COLOURS = {
 
 
 def slug(category: str) -> str:
-    """A category as a class name."""
+    """Return a category as a class name."""
     return category.replace(" ", "-")
 
 
@@ -77,7 +77,7 @@ TITLES = {
 
 
 def bar(estimate: Estimate) -> str:
-    """The peak as a stacked bar, with the capacity as a line and the range of the total as a whisker."""
+    """Return the peak as a stacked bar, with the capacity as a line and the range of the total as a whisker."""
     device, capacity = estimate.device, estimate.capacity
     scale = 100 / (1.04 * max(device.high, capacity or 0))
     body: list[str] = []
@@ -116,7 +116,7 @@ def _wide(text: str) -> float:
 
 
 def segment(name: str, size: int, total: int, shape: str, *, first: bool = False, title: str = "") -> str:
-    """A part of a picture that can be pointed at and chosen: by the pointer, or by Tab and the arrow keys."""
+    """Return a part of a picture that can be pointed at and chosen: by the pointer, or by Tab and the arrow keys."""
     share = f"{100 * size / total:.0f}" if total else "0"
     described = escape(
         say("share-of", title=title or translated(TITLES.get(name, name)), size=format_bytes(size), share=share)
@@ -134,13 +134,13 @@ def _bar_description(estimate: Estimate) -> str:
 
 
 def caption(text: str, at: float, y: float) -> str:
-    """A text at a place across, in percent; near an edge it ends or begins there."""
+    """Return a text at a place across, in percent; near an edge it ends or begins there."""
     anchor = "start" if at < 20 else "end" if at > 80 else "middle"
     return f'<text x="{at:.3f}%" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def whisker(low: float, high: float) -> str:
-    """The range of a bar's total; places across in percent."""
+    """Return the range of a bar's total; places across in percent."""
     return (
         f'<g class="whisker"><line x1="{low:.3f}%" x2="{high:.3f}%" y1="80" y2="80"/>'
         f'<line x1="{low:.3f}%" x2="{low:.3f}%" y1="75" y2="85"/>'
@@ -149,7 +149,7 @@ def whisker(low: float, high: float) -> str:
 
 
 def capacity_line(capacity: int, edge: float, top: int = 18, bottom: int = 86) -> str:
-    """The GPU's memory at a place across, in percent, with its size above."""
+    """Return the GPU's memory at a place across, in percent, with its size above."""
     line = f'<line class="capacity" x1="{edge:.3f}%" x2="{edge:.3f}%" y1="{top}" y2="{bottom}"/>'
     return line + caption(say("capacity-label", size=format_bytes(capacity)), edge, 12)
 
@@ -212,7 +212,7 @@ def _timeline_description(rank: Rank) -> str:
 
 
 def ceiling(estimate: Estimate) -> int:
-    """Bytes at the upper edge of the area chart."""
+    """Return bytes at the upper edge of the area chart."""
     peak, capacity = estimate.peak.peak, estimate.capacity or 0
     return int(1.08 * (capacity if peak < capacity < 1.5 * peak else peak))
 
@@ -233,7 +233,7 @@ def _areas(samples: Sequence[Sample], places: Sequence[tuple[float, float]], top
 
 
 def outline(levels: Sequence[int], places: Sequence[tuple[float, float]], top: int) -> list[tuple[float, float]]:
-    """A curve through samples, in a plot of 1000 by 1000."""
+    """Return a curve through samples, in a plot of 1000 by 1000."""
     points = []
     for level, (start, end) in zip(levels, places, strict=True):
         y = 1000 - 1000 * level / top
@@ -265,13 +265,13 @@ def ticks(top: int) -> list[float]:
 
 
 def gridline(text: str, y: float, left: float, right: float) -> Iterator[str]:
-    """A line across a plot, and what it stands for on its left; places across in percent."""
+    """Yield a line across a plot, and what it stands for on its left; places across in percent."""
     yield f'<line class="grid" x1="{left}%" x2="{right}%" y1="{y:.1f}" y2="{y:.1f}"/>'
     yield f'<text x="{left - 0.8:.1f}%" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
 
 
 def phases_of(samples: Sequence[Sample], places: Sequence[tuple[float, float]]) -> list[tuple[str, float, float]]:
-    """Each phase by its short name, and where it begins and ends, from 0 to 1."""
+    """Return each phase by its short name, and where it begins and ends, from 0 to 1."""
     found, start = [], 0
     for number in range(1, len(samples) + 1):
         if number == len(samples) or samples[number].phase != samples[start].phase:
@@ -327,12 +327,12 @@ STYLE = (
 
 
 def alone(picture: str) -> str:
-    """A picture without what it says of the page around it."""
+    """Return a picture without what it says of the page around it."""
     return re.sub(r' aria-details="[^"]*"', "", picture)
 
 
 def standalone(picture: str) -> str:
-    """A picture as a file of its own, with its style inside."""
+    """Return a picture as a file of its own, with its style inside."""
     colours = STRIP_COLOURS if 'class="picture strip"' in picture else COLOURS
     rules = [f".{name}{{fill:{light}}}" for name, (light, _) in colours.items()]
     dark = [f".{name}{{fill:{dark}}}" for name, (_, dark) in colours.items()]

@@ -22,7 +22,7 @@ from memcore.units import format_bytes, format_count
 
 
 def title(job: Job) -> str:
-    """The job in one line."""
+    """Return the job in one line."""
     gpu = job.accelerator.name if job.accelerator else "GPU"
     key = "cli-on-many" if job.num_gpus > 1 else "cli-on-one"
     parts = [
@@ -35,7 +35,7 @@ def title(job: Job) -> str:
 
 
 def _batch(job: Job) -> str:
-    """The micro-batch; methods that compare pairs run both sequences of each."""
+    """Return the micro-batch; methods that compare pairs run both sequences of each."""
     objective = job.recipe.objective
     if objective is None:
         return say("cli-batch", count=job.micro_batch)
@@ -85,13 +85,13 @@ def _host(estimate: Estimate) -> Iterator[str]:
 
 
 def _whole(estimate: Estimate) -> Iterator[Sequence[str]]:
-    """The phases of the whole job."""
+    """Yield the phases of the whole job."""
     for each in phases(estimate.rank):
         yield translated(each.title), format_bytes(each.bytes), translated(each.because)
 
 
 def _stages(estimate: Estimate) -> Iterator[Sequence[str]]:
-    """Every class of ranks, with where its peak is and why."""
+    """Yield every class of ranks, with where its peak is and why."""
     for rank in estimate.ranks:
         words = [
             say("moment", phase=translated(PHASES[rank.peak.phase]), where=place_in_words(rank.peak, rank)),
@@ -102,7 +102,7 @@ def _stages(estimate: Estimate) -> Iterator[Sequence[str]]:
 
 
 def section(heading: str, lines: Sequence[str]) -> list[str]:
-    """A heading over indented lines."""
+    """Return a heading over indented lines."""
     return [translated(heading), *(f"  {line}" for line in lines), ""]
 
 
@@ -123,7 +123,7 @@ def readings(found: Answer) -> Iterator[Sequence[str]]:
 
 
 def _narrower(estimate: Estimate) -> Iterator[str]:
-    """The setting that would narrow the device's range most."""
+    """Yield the setting that would narrow the device's range most."""
     found, device = narrowing(estimate.device.parts), estimate.device
     if found is not None:
         low, high = together(tuple(each for each in device.parts if each is not found))

@@ -32,7 +32,7 @@ _AS_IS = ("gpt-oss", "gpt-neox", "gpt-j", "gpt-neo")
 
 
 def titled(path: str, text: str) -> str:
-    """A setting's text as the page shows it: ids by their titles, everything else as it is.
+    """Return a setting's text as the page shows it: ids by their titles, everything else as it is.
 
     >>> titled("model", "llama-2-7b-hf"), titled("hardware.accelerator", "h100-sxm-80gb"), titled("model", "my-model")
     ('Llama 2 7B', 'H100 SXM · 80 GB', 'my-model')
@@ -41,7 +41,7 @@ def titled(path: str, text: str) -> str:
 
 
 def untitled(path: str, text: str) -> str:
-    """The text that a title stands for; everything else as it is."""
+    """Return the text that a title stands for; everything else as it is."""
     return _ids(path).get(text, text)
 
 
@@ -53,7 +53,7 @@ def titles(path: str) -> Mapping[str, str]:
 
 
 def model_title(name: str) -> str:
-    """A model by its hub id or nickname; a name that the catalog does not have as it is."""
+    """Return a model by its hub id or nickname; a name that the catalog does not have as it is."""
     return titled("model", nickname(name)) if nickname(name) in _models() else name
 
 
@@ -92,7 +92,7 @@ def _accelerators() -> Mapping[str, str]:
 
 
 def accelerator_title(each: Accelerator) -> str:
-    """The name of a GPU with its memory."""
+    """Return the name of a GPU with its memory."""
     name = re.sub(r"^(?:NVIDIA|AMD|Intel|Huawei|Google) |[- ]?\d{1,6}GB$", "", each.name)
     name = re.sub(r"SXM\d", "SXM", name).replace("-", " ")
     return f"{name} · {each.nominal_gb} GB"

@@ -181,9 +181,8 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     "inputs: {names}": "输入：{names:s}",
     "must be above 0": "须大于 0",
     "engines: {names}": "引擎：{names:s}",
-    "layouts can be searched only for training": "并行策略搜索仅用于训练",
-    "found a server": "当前为推理服务",
     "servers have no layouts to search": "推理服务没有可搜索的并行策略",
+    "`memcore plan` finds what fits": "用 `memcore plan` 查找放得下的方案",
     "servers have no training steps: give the config of a training job": "推理服务没有训练步：请给出训练任务的配置",
     "servers have no training steps, so the cost model's rates do not apply": (
         "推理服务没有训练步，成本模型的速率不适用"

@@ -13,6 +13,7 @@ OF_COMMANDS_IN_CHINESE: Mapping[str, str] = {
         "引擎，与 `memcore estimate --engine` 相同（默认：多 GPU 时为 fsdp）"
     ),
     "fp32, fp16 or bf16 (default: bf16)": "fp32、fp16 或 bf16（默认：bf16）",
+    "GPU, as in `memcore estimate --accelerator`": "GPU，同 `memcore estimate --accelerator`",
     "memory per GPU in GiB (default: {size})": "每块 GPU 的显存，单位 GiB（默认：{size}）",
     # solve
     "allowed: {settings}, or any other flag that takes a number": "允许：{settings:s}，或其他取数值的参数",

@@ -65,6 +65,8 @@ OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
     ),
     # Jobs
     "Megatron allows only 1 with multi-token-prediction layers": "有多 token 预测层时 Megatron 只允许 1",
+    "Megatron-LM's script refuses it from 0.19 on": "Megatron-LM 的脚本从 0.19 起拒绝该值",
+    "use 'native'": "请用 'native'",
     "found {sequence}, which is not divisible by the ranks that split it": (
         "值为 {sequence}，无法在切分序列的 rank 间均分"
     ),

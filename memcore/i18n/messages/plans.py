@@ -106,7 +106,7 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     ),
     "gradients and optimizer states exist for small matrices only": "只有小矩阵有梯度和优化器状态",
     "frozen weights take a byte each": "每个冻结权重占 1 字节",
-    "head and loss run over an eighth of the sequence at a time, so that the logits are never there at once": (
+    "head and loss run over an eighth of the sequence at a time, so the logits never exist in full": (
         "输出头和损失每次只算序列的八分之一，logits 不会同时全部存在"
     ),
     "frozen weights take 4.5 bits each": "每个冻结权重占 4.5 位",

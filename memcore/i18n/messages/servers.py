@@ -307,6 +307,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "to narrow the range, set engine.compile_cache: false for first starts, true for later ones": (
         "要缩小范围，请设置 engine.compile_cache：首次启动为 false，之后的启动为 true"
     ),
+    "{sizes} captured sizes": "捕获 {sizes} 种批大小",
+    "another attention has none": "其他注意力实现没有",
     "drivers differ, and kernels are loaded during the capture": "因驱动而异，且捕获期间会加载 kernel",
     "builds before June 2026 keep logits of a whole micro-batch, but no room for an unpacked cache "
     "(--engine-version)": "2026 年 6 月之前的构建保留整个微批次的 logits，但不为解包后的缓存留空间（--engine-version）",

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from memcore.networks.network import Layer, Model, Network
+from memcore.networks.network import Layer, Model, Network, with_layers
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear, Weight
 from memcore.symbols import Axis, Total, total_of
@@ -23,13 +23,12 @@ def litgpt(model: Model, targets: Collection[str]) -> Model:
     """Fuse a network's matrices as LitGPT does; `targets` says which of their parts have adapters.
 
     Its head is a matrix of its own, a copy of the embedding where the checkpoint ties them (scripts/
-    convert_hf_checkpoint.py, `copy_weights_hf_llama`: `lm_head.weight` is loaded from `transformer.wte.weight`).
+    convert_hf_checkpoint.py, `copy_weights_hf_llama`: `lm_head.weight` is loaded from `transformer.wte.weight`). All
+    tokens see all before them: Mistral's windows came in September 2024 (be8b28d).
     """
-    network = model.network
-    runs = tuple(tuple(_fused(layer, targets) for layer in run) for run in network.runs)
-    return replace(
-        model, network=replace(network, runs=runs, embedding_and_head=replace(network.embedding_and_head, tied=False))
-    )
+    network = with_layers(model.network, lambda layer: _fused(layer, targets))
+    head = replace(network.embedding_and_head, tied=False)
+    return replace(model, window=None, network=replace(network, embedding_and_head=head))
 
 
 def _fused(layer: Layer, targets: Collection[str]) -> Layer:
@@ -48,7 +47,8 @@ def _fused(layer: Layer, targets: Collection[str]) -> Layer:
         adapter_ranks=Total(f"{len(chosen)}·ra", (("ra",),) * len(chosen)) if len(chosen) > 1 else "ra",
         adapter_outer=(total_of(chosen), heads.width) if 0 < len(chosen) < len(counts) else None,
     )
-    return replace(layer, mixer=replace(part, inputs=(fused,), fused="litgpt"))
+    mask = "full" if part.mask == "sliding" else part.mask
+    return replace(layer, mixer=replace(part, inputs=(fused,), fused="litgpt", mask=mask))
 
 
 def prompted(model: Model, tokens: int, dtype: str, *, second: bool) -> Model:

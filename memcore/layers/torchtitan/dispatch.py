@@ -7,6 +7,7 @@ Source: torchtitan/models/common/token_dispatcher.py and torchtitan/distributed/
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from memcore.networks.separate_experts import ARRIVED, ROWS
 from memcore.symbols import Shape
@@ -18,56 +19,67 @@ from memcore.tensors.selection import selectable
 from memcore.tensors.slices import unsqueeze
 from memcore.tensors.tensor import Tensor
 
-Run = Callable[[Tensor], Tensor]
-"""The experts: rows in the order of experts to results."""
-Dispatcher = Callable[[Tensor, Tensor, Tensor, Run, bool], Tensor]
-"""Tokens, scores and numbers of their experts, the experts, and whether the layer is compiled, to results."""
+Run = Callable[[Tensor, Tensor | None], Tensor]
+"""The experts: rows in the order of experts and, where their activation takes these, the rows' scores, to results."""
 
 
-def local(x: Tensor, top_scores: Tensor, expert_ids: Tensor, run: Run, compiled: bool) -> Tensor:
+class Experts(NamedTuple):
+    """How rows become results."""
+
+    run: Run
+    compiled: bool
+    weighs: bool = False
+    """Scores are factors within the activation, so that results are summed as they are."""
+
+
+Dispatcher = Callable[[Tensor, Tensor, Tensor, Experts], Tensor]
+"""Tokens, scores and numbers of their experts, and the experts, to results."""
+
+
+def local(x: Tensor, top_scores: Tensor, expert_ids: Tensor, experts: Experts) -> Tensor:
     """`LocalTokenDispatcher`: this rank has all experts."""
     rows, scores, indices = _reordered(x, top_scores, expert_ids)
-    out = run(rows)
+    out = experts.run(rows, None)
     total = like(x, "zeros")
     with x.tape.module("token_dispatcher"):
-        weighted = _times(out, scores, compiled=compiled)
+        weighted = _times(out, scores, compiled=experts.compiled)
         return _scattered(total, weighted, indices)
 
 
-def alltoall(x: Tensor, top_scores: Tensor, expert_ids: Tensor, run: Run, compiled: bool) -> Tensor:
+def alltoall(x: Tensor, top_scores: Tensor, expert_ids: Tensor, experts: Experts) -> Tensor:
     """`AllToAllTokenDispatcher`: a row for each token and expert is sent."""
     rows, scores, indices = _reordered(x, top_scores, expert_ids)
     sent = rows.shape
     rows, permuted_indices = _dispatched(rows)
-    out = run(rows)
+    out = experts.run(rows, None)
     combined = _combined(out, permuted_indices, sent)
     total = like(x, "zeros")
     with x.tape.module("token_dispatcher"):
-        weighted = _times(combined, scores, compiled=compiled)
+        weighted = _times(combined, scores, compiled=experts.compiled)
         del combined
         return _scattered(total, weighted, indices)
 
 
-def deepep(x: Tensor, top_scores: Tensor, expert_ids: Tensor, run: Run, compiled: bool) -> Tensor:
+def deepep(x: Tensor, top_scores: Tensor, expert_ids: Tensor, experts: Experts) -> Tensor:
     """`DeepEPTokenDispatcher`: a token is sent once to each rank, and has a row for each of its experts there."""
     rows, scores, indices = _by_expert(*_received(x, top_scores, expert_ids))
-    out = run(rows)
+    out = experts.run(rows, scores if experts.weighs else None)
     with x.tape.module("token_dispatcher"):
-        weighted = _times(out, to(scores, out.dtype), compiled=compiled)
+        weighted = _weighted_once(out, scores, experts)
         arrived = _summed(weighted, indices)
         del weighted
         return _returned(arrived, x.shape)
 
 
-def hybridep(x: Tensor, top_scores: Tensor, expert_ids: Tensor, run: Run, compiled: bool) -> Tensor:
+def hybridep(x: Tensor, top_scores: Tensor, expert_ids: Tensor, experts: Experts) -> Tensor:
     """`HybridEPTokenDispatcher`: its kernels also put rows in the order of experts, and add them up."""
     tape, many = x.tape, (*x.shape[:-1], "E")
     routed = [new(tape, many, dtype, "routing_map") for dtype in ("bool", "fp32")]
     rows, scores = _sent(x, top_scores, (ROWS,), [expert_ids])
     del routed
-    out = run(rows)
+    out = experts.run(rows, scores if experts.weighs else None)
     with tape.module("token_dispatcher"):
-        weighted = _times(out, to(scores, out.dtype), compiled=compiled)
+        weighted = _weighted_once(out, scores, experts)
         return _returned(weighted, x.shape)
 
 
@@ -87,6 +99,11 @@ def _reordered(x: Tensor, top_scores: Tensor, expert_ids: Tensor) -> tuple[Tenso
     token_indices = like(permutation, "floor_divide")
     del permutation
     return take(x, token_indices, 1), sorted_scores, token_indices
+
+
+def _weighted_once(out: Tensor, scores: Tensor, experts: Experts) -> Tensor:
+    """Results times their scores, unless these are factors of theirs already."""
+    return out if experts.weighs else _times(out, to(scores, out.dtype), compiled=experts.compiled)
 
 
 def _times(x: Tensor, scores: Tensor, *, compiled: bool) -> Tensor:

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from memcore.layers.compiled import gated
+from memcore.layers.compiled import gated, pointwise
 from memcore.layers.tensor_parallel import prepared
 from memcore.layers.torchtitan.dispatch import DISPATCHERS
+from memcore.layers.torchtitan.dispatch import Experts as Routed
 from memcore.layers.torchtitan.gpt_oss import interleaved_experts
 from memcore.layers.torchtitan.parts import feed_forward
-from memcore.layers.transformers.context import Weights, leaf
+from memcore.layers.transformers.context import Weights, leaf, project
 from memcore.networks.parts import Experts
-from memcore.networks.separate_experts import INTERLEAVED
+from memcore.networks.separate_experts import FUSED_GATE, INTERLEAVED
 from memcore.symbols import Quotient
 from memcore.tensors.arithmetic import add_buffer, divide, sigmoid, total
 from memcore.tensors.basics import identity, like, new, to
@@ -32,8 +33,16 @@ SCORES: Mapping[str, str] = {
     "deepseek_v2": "softmax",
     "qwen": "softmax",
     INTERLEAVED: "softmax",
+    "nemotron_h": "sigmoid",
+    "minimax_m2": "sigmoid",
 }
-"""How the router scores experts, by `Experts.variant`: those that torchtitan has."""
+"""How the router scores experts, by `Experts.variant`: those that ranks can share."""
+
+
+def can_share(part: Experts) -> bool:
+    """Return whether ranks can have a part each of a layer's experts."""
+    tensors = (4,) if part.variant == INTERLEAVED else (2, 3)
+    return part.variant in SCORES and not part.routing and len(part.experts) in tensors
 
 
 def mixture(
@@ -52,10 +61,16 @@ def mixture(
         routing_map = like(scores, "zeros", "bool")
         counts = new(tape, part.router.outer, "int64", "sum")
         run = partial(_experts, weights=weights, part=part, compiled=compiled, delayed=Delayed() if delays else None)
-        out = DISPATCHERS[dispatcher](x, top_scores, expert_ids, run, compiled)
-        del routing_map
+        routed = Routed(run, compiled, weighs=FUSED_GATE in part.options)
+        sent = project(x, weights, part.latent[0]) if part.latent else x
+        out = DISPATCHERS[dispatcher](sent, top_scores, expert_ids, routed)
+        del routing_map, sent
+        if part.latent:
+            out = project(out, weights, part.latent[1])
         if part.shared is not None:
             shared = feed_forward(prepared(x), weights, part.shared, leaf(part.shared.module), compiled=compiled)
+            if part.shared_gate is not None:
+                shared = mul(sigmoid(project(x, weights, part.shared_gate)), shared)
             out = add(out, shared)
         del counts, expert_ids
         return out
@@ -75,7 +90,8 @@ def _shared_by_all(x: Tensor, weights: Weights, part: Experts, *, compiled: bool
         routing_map = like(scores, "zeros", "bool")
         counts = new(tape, part.router.outer, "int64", "sum")
         run = partial(_experts, weights=weights, part=part, compiled=compiled, delayed=None)
-        out = DISPATCHERS["local"](everything, top_scores, expert_ids, lambda rows: run(from_replica(rows)), compiled)
+        routed = Routed(lambda rows, factor: run(from_replica(rows), factor), compiled)
+        out = DISPATCHERS["local"](everything, top_scores, expert_ids, routed)
         del routing_map
         if part.shared is not None:
             given = from_replica(everything)
@@ -86,15 +102,20 @@ def _shared_by_all(x: Tensor, weights: Weights, part: Experts, *, compiled: bool
 
 
 def _route(x: Tensor, weights: Weights, part: Experts) -> tuple[Tensor, Tensor, Tensor]:
-    """`TokenChoiceTopKRouter.forward`: the gate in fp32, whose product selective checkpoints always compute again."""
+    """`TokenChoiceTopKRouter.forward`: the gate, whose product selective checkpoints always compute again.
+
+    It is in fp32; in the dtype of tokens (NeMo Automodel, components/moe/layers.py, `Gate`) where scores are factors
+    of the experts' activation.
+    """
     tape = x.tape
     with tape.module(leaf(part.router.name)), tape.selecting(lambda operation, make: make()):
-        upcast = to(x, "fp32")
+        dtype = x.dtype if FUSED_GATE in part.options else "fp32"
+        upcast = to(x, dtype)
         weight = weights[f"{part.router.name}.weight"]
         weight.partial = tape.parallel is not None  # each tensor-parallel rank routes its own tokens
-        bias = to(weights[f"{part.router.name}.bias"], "fp32") if part.router.bias else None
-        gate = to(weight, "fp32")
-        scores = linear(upcast, gate, bias)
+        bias = to(weights[f"{part.router.name}.bias"], dtype) if part.router.bias else None
+        gate = to(weight, dtype)
+        scores = to(linear(upcast, gate, bias), "fp32")
         del upcast, gate, bias
     scores = sigmoid(scores) if SCORES[part.variant] == "sigmoid" else softmax(scores)
     scores_for_choice = add_buffer(scores, "fp32")
@@ -123,11 +144,14 @@ def _within_groups(scores: Tensor, part: Experts) -> Tensor:
     return reshape(masked, scores.shape)
 
 
-def _experts(x: Tensor, weights: Weights, part: Experts, *, compiled: bool, delayed: Delayed | None) -> Tensor:
-    """`GroupedExperts.forward`."""
+def _experts(
+    x: Tensor, scores: Tensor | None, weights: Weights, part: Experts, *, compiled: bool, delayed: Delayed | None
+) -> Tensor:
+    """`GroupedExperts.forward`; scores are factors of the activation where it is one kernel whatever else is."""
+    factor = None if scores is None else unsqueeze(scores, len(scores.shape))
     if part.variant == INTERLEAVED:
-        return interleaved_experts(x, weights, part, compiled=compiled)
-    tape, (gate, down, up) = x.tape, part.experts
+        return interleaved_experts(x, factor, weights, part, compiled=compiled)
+    tape, (gate, down, *ups) = x.tape, part.experts
     with tape.module("experts"):
         if delayed is not None:
             x = identity(x)
@@ -135,9 +159,12 @@ def _experts(x: Tensor, weights: Weights, part: Experts, *, compiled: bool, dela
                 x.node.before.append(delayed.pop)
         offsets = new(tape, gate.axes[0], "int32", "cumsum")
         h = grouped_mm(x, weights[gate.name], offsets, gate.axes[1], delayed)
-        if compiled:
-            h = gated(h, grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed))
+        if factor is not None:
+            h = pointwise(h, *(grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed) for up in ups), factor)
+        elif compiled:
+            h = gated(h, *(grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed) for up in ups))
         else:
             h = ACTIVATIONS[part.activation](h)
-            h = mul(h, grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed))
+            for up in ups:
+                h = mul(h, grouped_mm(x, weights[up.name], offsets, up.axes[1], delayed))
         return grouped_mm(h, weights[down.name], offsets, down.axes[1], delayed)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from memcore.layers.transformers.context import Weights
 from memcore.layers.transformers.sinks import compiled_gate
 from memcore.networks.parts import Experts
-from memcore.networks.separate_experts import FUSED_GATE
 from memcore.networks.weights import Weight
 from memcore.symbols import Shape
 from memcore.tensors.arithmetic import sigmoid
@@ -22,8 +21,11 @@ from memcore.tensors.running import clamp
 from memcore.tensors.tensor import Tensor
 
 
-def interleaved_experts(x: Tensor, weights: Weights, part: Experts, *, compiled: bool) -> Tensor:
-    """`GptOssGroupedExperts.forward`: biases are repeated for every row, and stay until it returns."""
+def interleaved_experts(x: Tensor, factor: Tensor | None, weights: Weights, part: Experts, *, compiled: bool) -> Tensor:
+    """`GptOssGroupedExperts.forward`: biases are repeated for every row, and stay until it returns.
+
+    `factor`: scores of rows, which the activation multiplies by.
+    """
     tape, (first, first_bias, second, second_bias) = x.tape, part.experts
     with tape.module("experts"):
         many = first.axes[0]
@@ -32,8 +34,10 @@ def interleaved_experts(x: Tensor, weights: Weights, part: Experts, *, compiled:
         h = grouped_mm(x, weights[first.name], offsets, first.axes[1])
         b1 = _repeated(weights, first_bias, x.shape, counts)
         h = add(h, b1)
-        gate = compiled_gate if compiled or FUSED_GATE in part.options else _gate
-        product = gate(h, second.axes[2])
+        if compiled or factor is not None:
+            product = compiled_gate(h, second.axes[2], factor)
+        else:
+            product = _gate(h, second.axes[2])
         out = grouped_mm(product, weights[second.name], offsets, second.axes[1])
         b2 = _repeated(weights, second_bias, x.shape, counts)
         result = add(out, b2)

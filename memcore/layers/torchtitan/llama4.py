@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from memcore.networks.network import Layer, Model
+from memcore.networks.network import Layer, Model, with_layers
 from memcore.networks.parts import Experts
 from memcore.networks.read import read_model
 
@@ -23,7 +23,7 @@ def as_titan(model: Model) -> Model:
     if model.network.family not in _FAMILIES:
         return model
     plain = read_model({"model_type": "llama", "tie_word_embeddings": False, **_SMALL}).network
-    runs = tuple(tuple(_layer(layer, plain.kinds[0]) for layer in run) for run in model.network.runs)
+    runs = with_layers(model.network, lambda layer: _layer(layer, plain.kinds[0])).runs
     kinds, repeats = {layer for run in runs for layer in run}, model.repeats
     if len(kinds) == 1:
         repeats = (sum(len(run) * times for run, times in zip(runs, repeats, strict=True)),)

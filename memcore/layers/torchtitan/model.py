@@ -17,7 +17,7 @@ from memcore.layers.losses import causal_lm_loss
 from memcore.layers.tensor_parallel import embedded, headed, prepared
 from memcore.layers.torchtitan.attention import attention, latent_attention
 from memcore.layers.torchtitan.chunked import chunked_loss
-from memcore.layers.torchtitan.experts import SCORES, mixture
+from memcore.layers.torchtitan.experts import can_share, mixture
 from memcore.layers.torchtitan.network import FUSED
 from memcore.layers.torchtitan.parts import dense, norm
 from memcore.layers.transformers import support
@@ -25,7 +25,7 @@ from memcore.layers.transformers.context import Weights, project
 from memcore.messages import joined
 from memcore.networks.network import EmbeddingAndHead, Layer, Network
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
-from memcore.networks.separate_experts import INTERLEAVED, experts_of
+from memcore.networks.separate_experts import experts_of
 from memcore.networks.weights import Norm
 from memcore.tensors.basics import to
 from memcore.tensors.operations import add
@@ -48,6 +48,11 @@ def check(network: Network) -> None:
             joined(" and ", missing),
             network.family,
         )
+
+
+def expresses(network: Network) -> bool:
+    """Return whether torchtitan's models are as a network is."""
+    return all(_wanted(network).values())
 
 
 def _wanted(network: Network) -> dict[str, bool]:
@@ -85,9 +90,7 @@ def _normed_by_head(part: Attention) -> bool:
 
 
 def _expressible(part: Experts) -> bool:
-    plain = part.shared_gate is None and not part.latent and not part.routing
-    tensors = (4,) if part.variant == INTERLEAVED else (2, 3)
-    return part.variant in SCORES and plain and len(part.experts) in tensors and part.gated
+    return can_share(part) and part.shared_gate is None and part.gated and not part.latent
 
 
 def buffers(network: Network) -> Sequence[Buffer]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.networks.network import Layer, Model
+from memcore.networks.network import Layer, Model, with_layers
 from memcore.networks.parts import Attention
 from memcore.networks.weights import Linear
 from memcore.symbols import total_of
@@ -19,14 +19,12 @@ FUSED = "per-key-head"
 
 def with_fused_heads(model: Model) -> Model:
     """Make one matrix of those of queries, keys and values, where a layer has three."""
-    runs = tuple(tuple(_fused(layer) for layer in run) for run in model.network.runs)
-    return replace(model, network=replace(model.network, runs=runs))
+    return replace(model, network=with_layers(model.network, _fused))
 
 
 def with_copied_heads(model: Model) -> Model:
     """Copy keys and values for every query head."""
-    runs = tuple(tuple(_copied(layer) for layer in run) for run in model.network.runs)
-    return replace(model, network=replace(model.network, runs=runs))
+    return replace(model, network=with_layers(model.network, _copied))
 
 
 def _copied(layer: Layer) -> Layer:

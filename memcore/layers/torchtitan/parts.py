@@ -42,7 +42,9 @@ def feed_forward(x: Tensor, weights: Weights, part: FeedForward, module: str, *,
     """`FeedForward.forward`."""
     with x.tape.module(module):
         act = ACTIVATIONS[part.activation]
-        gate = part.gate or part.up
+        if part.gate is None:
+            return project(act(project(x, weights, part.up)), weights, part.down)
+        gate = part.gate
         if compiled:
             product = gated(project(x, weights, gate), project(x, weights, part.up))
             with unread(x.tape):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.layers.transformers.computed import SCALED_LAST, by_dense, fourierft, randlora, road
+from memcore.layers.transformers.further import c3a, delora, gralora, hira, pvera
 from memcore.layers.transformers.orthogonal import rotated, scaled_rows, turned
 from memcore.networks.weights import Linear
 from memcore.symbols import Shape
@@ -242,6 +243,11 @@ ADAPTERS: Mapping[str, Adapt] = {
     "randlora": randlora,
     SCALED_LAST: randlora,
     "road": road,
+    "c3a": c3a,
+    "delora": delora,
+    "gralora": gralora,
+    "hira": hira,
+    "pvera": pvera,
     "ia3-input": returned,
     "oft": returned,
     "boft": scaled_rows,

@@ -64,6 +64,8 @@ class Context:
     """Which tokens see any of them."""
     ulysses: Ulysses | None = None
     """Ranks share the sequence, and heads in attention."""
+    dispatcher: str = "local"
+    """As `Recipe.dispatcher`."""
     ring_turns: int = 0
     """As `Recipe.ring_turns`."""
     buffers: str = ""

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memcore.layers.tensor_parallel import prepared
+from memcore.layers.torchtitan.experts import mixture
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.experts import BLOCKS
 from memcore.layers.transformers.feed_forward import feed_forward
 from memcore.networks.network import Layer
-from memcore.networks.parts import FeedForward, Ffn
+from memcore.networks.parts import Experts, FeedForward, Ffn
 from memcore.tensors.tensor import Tensor
 
 Run = Callable[[Tensor, Weights, Any, Context], Tensor]
@@ -36,5 +37,7 @@ def ffn(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context)
 
 
 def run_ffn(hidden_states: Tensor, weights: Weights, part: Ffn, context: Context) -> Tensor:
-    """Run one feed-forward layer."""
+    """Run one feed-forward layer; experts that ranks share are those of whoever shares them."""
+    if isinstance(part, Experts) and context.dispatcher != "local":
+        return mixture(hidden_states, weights, part, dispatcher=context.dispatcher)
     return FFNS[ffn_kind(part)](prepared(hidden_states), weights, part, context)

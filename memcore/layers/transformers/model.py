@@ -208,6 +208,7 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
                 outputs=outputs,
                 pictures=step.recipe.pictures,
                 ulysses=step.recipe.ulysses,
+                dispatcher=step.recipe.dispatcher,
                 ring_turns=step.recipe.ring_turns,
                 ragged=step.recipe.ragged,
                 heads_as=step.recipe.heads_as,

@@ -17,7 +17,7 @@ from memcore.symbols import Shape, Shifted
 from memcore.tensors.arithmetic import sigmoid
 from memcore.tensors.attention import Heads, repeat_kv, with_statistics
 from memcore.tensors.autograd import attach, save, tracked
-from memcore.tensors.basics import cat, contiguous, narrow, new, only, permute, to, view
+from memcore.tensors.basics import cat, contiguous, like, narrow, new, only, permute, to, view
 from memcore.tensors.indexing import largest
 from memcore.tensors.operations import add, dropout, matmul, mul, scale, softmax, sub
 from memcore.tensors.slices import unsqueeze
@@ -161,11 +161,12 @@ def with_sinks(
     return mul(out, to(sink_scale, out.dtype))
 
 
-def compiled_gate(h: Tensor, inner: Shape) -> Tensor:
-    """gpt-oss's activation of gate and up, every other column, in one kernel, which keeps its input."""
+def compiled_gate(h: Tensor, inner: Shape, factor: Tensor | None = None) -> Tensor:
+    """gpt-oss's activation of gate and up, every other column, in one kernel, which keeps its inputs."""
     tape, full = h.tape, h.shape
-    saved = save(tape, h) if tracked(h) else []
+    inputs = [h] if factor is None else [h, factor]
+    saved = save(tape, *inputs) if tracked(*inputs) else []
     out = new(tape, (*full[: len(full) - 1 - len(inner)], *inner), h.dtype, "fused_product")
     if saved:
-        attach([out], [h], saved, lambda g, s: [new(tape, full, only(g).dtype, "fused_product_backward")])
+        attach([out], inputs, saved, lambda g, s: [like(each, "fused_product_backward") for each in s])
     return out

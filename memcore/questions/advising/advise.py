@@ -269,7 +269,7 @@ def _changed(before: Estimate, rows: Sequence[Change], roofline: Roofline) -> It
 
 
 def _ladder(first: Estimate, roofline: Roofline) -> Iterator[Advice]:
-    """The rungs: each row in order of harm, on top of those before, unless it saves nothing there."""
+    """Yield the rungs: each row in order of harm, on top of those before, unless it saves nothing there."""
     found = first
     for row in CHANGES:
         if not row.ladder or (found.capacity is not None and found.allocated.expected <= found.capacity and found.fits):

@@ -22,7 +22,7 @@ DIALECTS = _dialects()
 
 
 def dialect_of(engine: str, implementation: str | None) -> str:
-    """The tool whose words a config's settings have."""
+    """Return the tool whose words a config's settings have."""
     if engine in DIALECTS and engine != "transformers":
         return engine
     return "torchtitan" if implementation == "torchtitan" else "transformers"

@@ -37,12 +37,12 @@ class ServerAdvice:
 
     @property
     def config(self) -> Config:
-        """The config with the change."""
+        """Return the config with the change."""
         return self.after.job.config
 
     @cached_property
     def saves(self) -> int:
-        """Bytes of a GPU that it makes room for; negative if it takes some."""
+        """Return bytes of a GPU that it makes room for; negative if it takes some."""
         before, after = self.before.headroom, self.after.headroom
         if before is None or after is None:
             return _least(self.before) - _least(self.after)
@@ -60,7 +60,7 @@ class ServerAdvice:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The change in the server's words."""
+        """Return the change in the server's words."""
         return tuple(native(self.after.job.server.name, self.changes))
 
     @property
@@ -83,12 +83,12 @@ class ServerAdvice:
 
 
 def _least(found: ServingEstimate) -> int:
-    """Bytes of a GPU where none is named: what is held, and what is asked of the pool."""
+    """Return bytes of a GPU where none is named: what is held, and what is asked of the pool."""
     return found.ledger.total + (found.needed * found.pool.bytes_each if found.pool else 0)
 
 
 def _read(found: ServingEstimate) -> float:
-    """Bytes that all GPUs read for a token."""
+    """Return bytes that all GPUs read for a token."""
     weights = found.ledger.sum("weights", "draft model", "adapters")
     pool = found.pool
     cached = found.needed * pool.bytes_each if pool else found.ledger.sum("KV cache", "recurrent states")
@@ -108,13 +108,13 @@ def _room(before: ServingEstimate, after: ServingEstimate) -> str:
 
 
 def advised(found: ServingEstimate) -> Iterator[ServerAdvice]:
-    """Every change that applies."""
+    """Yield every change that applies."""
     for row in found.job.server.changes:
         yield from _changed(found, row)
 
 
 def ladder(first: ServingEstimate) -> Iterator[ServerAdvice]:
-    """Changes in order of harm, one on top of another, until the server takes what is asked."""
+    """Yield changes in order of harm, one on top of another, until the server takes what is asked."""
     found = first
     for row in first.job.server.changes:
         for rung in _changed(found, row) if row.ladder and not found.fits else ():

@@ -49,7 +49,7 @@ class Bench:
     """Inputs of the cost model that are known better, by name."""
 
     def at(self, config: Config) -> Pieces[Found | MemcoreError]:
-        """The estimate of a config, or why there is none; stops after each that is made.
+        """Return the estimate of a config, or why there is none; stops after each that is made.
 
         Raises SpentError if the budget does not allow another estimate.
         """
@@ -66,7 +66,7 @@ class Bench:
         return self.known[key]
 
     def with_(self, config: Config, changes: Mapping[str, object]) -> Pieces[Found | None]:
-        """The estimate of a config with changes; None where that is refused."""
+        """Return the estimate of a config with changes; None where that is refused."""
         try:
             found = yield from self.at(config.changed(changes))
         except MemcoreError:
@@ -74,15 +74,15 @@ class Bench:
         return None if isinstance(found, MemcoreError) else found
 
     def cost(self, found: Estimate) -> Cost:
-        """What a step of a training job costs."""
+        """Return what a step of a training job costs."""
         return cost_of(found.job, self.roofline(found))
 
     def roofline(self, found: Estimate) -> Roofline:
-        """The rates of the GPU of a job, with those that are known better."""
+        """Return the rates of the GPU of a job, with those that are known better."""
         return roofline_for(found.job.config).adjusted(**self.rates)
 
     def spills(self, found: Estimate) -> bool:
-        """Whether a job keeps more on its host than this usually has."""
+        """Return whether a job keeps more on its host than this usually has."""
         return hosted(found) > self.roofline(found).host_room
 
     def need(self, found: Estimate) -> int:
@@ -98,7 +98,7 @@ class Bench:
         return most
 
     def leanest(self, tried: Sequence[Estimate]) -> Estimate | None:
-        """The estimate that needs least: those that surely need more than another are not recorded."""
+        """Return the estimate that needs least: those that surely need more than another are not recorded."""
         least: Estimate | None = None
         for bound, each in sorted(((self.need(each), each) for each in tried), key=lambda pair: pair[0]):
             if least is not None and least.allocated.expected <= bound:
@@ -108,7 +108,7 @@ class Bench:
         return least
 
     def roomy(self, found: Estimate) -> bool:
-        """Whether tensors alone leave the headroom; what does not is not safe."""
+        """Return whether tensors alone leave the headroom; what does not is not safe."""
         if id(found) not in self.tight:
             room = (1 - self.headroom) * (found.capacity or 0)
             self.tight[id(found)] = any(rank.least > room or rank.exceeds(room) for rank in found.ranks)
@@ -119,7 +119,7 @@ class Bench:
         return bool(found.fits)
 
     def safe(self, found: Found) -> bool:
-        """Whether all of the range fits; of training also the expected value with headroom."""
+        """Return whether all of the range fits; of training also the expected value with headroom."""
         capacity = found.capacity or 0
         if isinstance(found, Estimate) and not self.roomy(found):
             return False  # without a look at the allocator, which takes longest
@@ -132,7 +132,7 @@ class Bench:
 
 
 def hosted(found: Estimate) -> int:
-    """Bytes of a node's own memory that hold what a training job offloads."""
+    """Return bytes of a node's own memory that hold what a training job offloads."""
     return next(each.bytes for each in host_phases(found.rank) if each.name == "step")
 
 
@@ -149,7 +149,7 @@ def gathered(found: list[T], more: Iterator[T | None]) -> Iterator[None]:
 
 
 def at_last(bench: Bench, found: list[T], more: Iterator[T | None], most: int) -> Iterator[None]:
-    """The same for a last resort, which has some estimates of its own, whatever was spent before."""
+    """Add candidates of a last resort, which has some estimates of its own, whatever was spent before."""
     bench.most = max(bench.most, bench.count + most)
     try:
         yield from gathered(found, more)
@@ -175,5 +175,5 @@ def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
 
 
 def usable_of(knob: Knob) -> int:
-    """Bytes of the accelerator that a change sets."""
+    """Return bytes of the accelerator that a change sets."""
     return BY_ID[str(knob.to[Hardware.accelerator])].usable

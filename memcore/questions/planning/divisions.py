@@ -45,11 +45,11 @@ class Division(NamedTuple):
 
     @property
     def factor(self) -> int:
-        """Ranks that hold different parts of a model or of a sequence."""
+        """Return ranks that hold different parts of a model or of a sequence."""
         return self.width * self.experts
 
     def gain(self, other: Division) -> float:
-        """The most by which another division can need less: in proportion to every group that is larger there.
+        """Return the most by which another division can need less: in proportion to every group that is larger there.
 
         Fewer stages may need less by any factor: a stage keeps what several micro-batches need at once, and parameters
         that were gathered (pytorch 2.9, distributed/pipelining/schedules.py, with FSDP).
@@ -96,7 +96,7 @@ class Asked:
         return replace(self, gpus=gpus)
 
     def settings(self, division: Division, micro_batch: int, way: Way) -> Settings:
-        """The settings of a division, of which each step has the same sequences."""
+        """Return the settings of a division, of which each step has the same sequences."""
         ranks = max(self.gpus // division.width, 1)
         found: dict[str, object] = {
             path: size if size > 1 else None for path, size in zip(_PATHS, division, strict=True)
@@ -129,7 +129,7 @@ def asked_of(config: Config, job: Job) -> Asked:
 
 
 def own_division(config: Config) -> Division:
-    """The division that a config names."""
+    """Return the division that a config names."""
     given = [config.get(path) for path in _PATHS]
     return Division(*(size or least for size, least in zip(given, Division(), strict=True)))
 
@@ -153,7 +153,7 @@ def divisions(asked: Asked, way: Way) -> list[Division]:
 
 
 def _is_long(asked: Asked, each: Division) -> bool:
-    """Whether a rank has more of a sequence than published recipes leave it, and others could take a part."""
+    """Return whether a rank has more of a sequence than published recipes leave it, and others could take a part."""
     wanted = min(-(-asked.length // LONG), asked.gpus)
     return each.context * each.sequence * each.tensor < wanted
 
@@ -187,14 +187,14 @@ def _few(rest: list[Division], node: int) -> Iterator[Division]:
 
 
 def _like_recipes(each: Division, node: int) -> bool:
-    """Whether experts are divided in whole nodes, in several only between stages, and nothing else is."""
+    """Return whether experts are divided in whole nodes, in several only between stages, and nothing else is."""
     if each.experts < node or (each.experts > node and each.stages == 1):
         return False
     return each.dimensions == 1 + (each.stages > 1)
 
 
 def _replicated(asked: Asked, way: Way) -> Iterator[Division]:
-    """Parameters sharded within a node, and replicas of it (HSDP)."""
+    """Yield parameters sharded within a node, and replicas of it (HSDP)."""
     if "replicas" in way.divides and asked.gpus > asked.node and asked.gpus % asked.node == 0:
         yield Division(shards=asked.node)
 

@@ -350,7 +350,7 @@ def _tiers(goal: str, quality: str) -> tuple[str, ...]:
 
 
 def _proposal(first: Found, bench: Bench, each: Candidate | Served) -> Proposal:
-    """A candidate as a plan."""
+    """Return a candidate as a plan."""
     if isinstance(each, Served):
         server = each.found.job.title
         return Proposal(

@@ -22,7 +22,7 @@ _TENSOR, _STAGES, _DATA = (
 
 
 def division_of(layout: Layout) -> str:
-    """A layout as engineers write it: TP8 PP2, DP8 EP."""
+    """Return a layout as engineers write it: TP8 PP2, DP8 EP."""
     sizes = (("TP", layout.tensor), ("PP", layout.pipeline), ("DP", layout.data))
     names = [f"{name}{size}" for name, size in sizes if size > 1]
     return " ".join((*names, "EP") if layout.expert_parallel and names else names)

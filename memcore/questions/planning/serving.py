@@ -76,7 +76,7 @@ class Servings:
     """Bytes of the cache that holds what is asked, of all ranks, in the format and layout that takes least of it."""
 
     def candidates(self) -> Iterator[list[Served] | None]:
-        """Everything found, best first, in the end; None after every estimate.
+        """Yield everything found, best first, in the end; None after every estimate.
 
         More hardware is looked for until there is a choice, less work where nothing else fits.
         """
@@ -135,7 +135,7 @@ class Servings:
                     break
 
     def _is_heavy(self, starts: Sequence[_Start], chosen: Sequence[ServerChange]) -> Pieces[bool]:
-        """Whether weights alone are too large in every layout, so that no smaller cache helps."""
+        """Return whether weights alone are too large in every layout, so that no smaller cache helps."""
         for _, base in starts:
             found = yield from self._climbed(base, chosen)
             if found is not None and found[0].ledger.sum("weights") <= (found[0].capacity or 0):
@@ -147,7 +147,7 @@ class Servings:
     def _best(
         self, starts: Sequence[_Start], rows: Sequence[ServerChange]
     ) -> Pieces[tuple[ServingEstimate, tuple[Knob, ...]] | None]:
-        """The first layout that is safe with some rows, else the first that fits as expected."""
+        """Return the first layout that is safe with some rows, else the first that fits as expected."""
         tight: tuple[ServingEstimate, tuple[Knob, ...]] | None = None
         for knobs, base in starts:
             found = yield from self._climbed(base, rows)
@@ -235,7 +235,7 @@ class Servings:
     def _climbed(
         self, found: ServingEstimate, rows: Sequence[ServerChange]
     ) -> Pieces[tuple[ServingEstimate, tuple[Knob, ...]] | None]:
-        """The server with some rows, and with all that costs nothing if it needs that."""
+        """Return the server with some rows, and with all that costs nothing if it needs that."""
         knobs: tuple[Knob, ...] = ()
         free = tuple(_rows(found, lambda row: row.kind == "free"))
         for row in (*rows, *free):
@@ -262,11 +262,11 @@ class Servings:
         self.least_cache = min(cache, self.least_cache or cache)
 
     def _cannot_hold(self, capacity: int, gpus: int) -> bool:
-        """Whether weights and the cache, in the formats that take least, are more than some GPUs have."""
+        """Return whether weights and the cache, in the formats that take least, are more than some GPUs have."""
         return self.least_weights + self.least_cache > capacity * gpus
 
     def _on_host(self, servers: Iterable[str]) -> Iterator[Served | None]:
-        """The most layers on GPUs with which a server fits, of servers that keep others on the host."""
+        """Yield the most layers on GPUs with which a server fits, of servers that keep others on the host."""
         for server in servers:
             knob = server_of(server).on_gpu
             if knob is None:
@@ -291,7 +291,7 @@ class Servings:
                     yield Served("transfer", (*kept, *best[1], best[2]), best[0], -number)
 
     def _too_heavy(self, found: Sequence[Served]) -> bool:
-        """Whether weights alone, in the format that takes least, are more than the GPUs hold."""
+        """Return whether weights alone, in the format that takes least, are more than the GPUs hold."""
         capacity = (self.first.capacity or 0) * self.first.job.num_gpus
         return self.least_weights > capacity and not any(self.bench.safe(each.found) for each in found)
 
@@ -329,7 +329,7 @@ class Servings:
     def _fewest_experts(
         self, found: ServingEstimate, knobs: tuple[Knob, ...], knob: Knob | None
     ) -> Pieces[tuple[ServingEstimate, tuple[Knob, ...], Knob] | None]:
-        """The experts of the fewest layers on the host with which the rest fits; None without experts."""
+        """Return the experts of the fewest layers on the host with which the rest fits; None without experts."""
         if knob is None or not found.job.model.has_experts:
             return None
         (path,) = knob.to
@@ -405,7 +405,7 @@ class Servings:
 
 
 def _several(knob: Knob, count: int, sizes: Mapping[str, object]) -> Knob:
-    """A GPU, and as many of it."""
+    """Return a GPU, and as many of it."""
     return replace(knob, title=Message("{} × {}", count, knob.title), to={**knob.to, **sizes, Hardware.num_gpus: count})
 
 
@@ -425,14 +425,14 @@ def _first(served: Iterator[Served | None]) -> Pieces[Served | None]:
 
 
 def _is_usable(whole: ServingEstimate, found: ServingEstimate) -> bool:
-    """Whether a token takes no longer than a second of reading weights from the host."""
+    """Return whether a token takes no longer than a second of reading weights from the host."""
     model = found.job.model
     away = whole.ledger.sum("weights") - found.ledger.sum("weights")
     return away * model.active_parameters / model.parameters <= Roofline().host_memory
 
 
 def _format_of(found: ServingEstimate) -> Knob:
-    """The format that a server takes where none is named, as a row."""
+    """Return the format that a server takes where none is named, as a row."""
     name = value_of(found.job.config, found.job.assumptions, Inference.quantization)
     why = "the usual format of this server's files"
     return Knob(
@@ -445,7 +445,7 @@ def _format_of(found: ServingEstimate) -> Knob:
 
 
 def _rows(found: ServingEstimate, wanted: Callable[[ServerChange], bool]) -> Iterator[ServerChange]:
-    """Rows of the server of a kind."""
+    """Return rows of the server of a kind."""
     return filter(wanted, found.job.server.changes)
 
 

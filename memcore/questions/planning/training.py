@@ -124,7 +124,7 @@ def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _with_far_faster(found: Sequence[Candidate]) -> list[Candidate]:
-    """The same, where what leaves less headroom but is far faster than all that is safe is marked as such."""
+    """Return the candidates; those with less headroom that are far faster than every safe one are marked as bold."""
     safe = min((each.seconds for each in found if each.safe and each.tier not in _LESS), default=0.0)
     return [
         replace(each, bold=True) if not each.safe and each.tier not in _LESS and each.seconds * _FAR < safe else each
@@ -147,7 +147,7 @@ class Frame:
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
-        """Rows that it applies, but for free ones and degrees."""
+        """Return rows that it applies, but for free ones and degrees."""
         return (*self.extra, *self.rows, *((self.transfer,) if self.transfer else ()))
 
 
@@ -193,7 +193,7 @@ class Trainings:
         return self.bench.leanest([each for tried in self.tried.values() for each in tried])
 
     def candidates(self) -> Iterator[list[Candidate] | None]:
-        """Everything found, best first, after every tier and in the end; None after every estimate.
+        """Yield everything found, best first, after every tier and in the end; None after every estimate.
 
         What is safe of a tier stands before whatever later ones find. What takes less work or more hardware is found
         only where nothing else fits.
@@ -225,7 +225,7 @@ class Trainings:
         yield _ranked(found)
 
     def _is_settled(self, found: Sequence[Candidate]) -> Pieces[bool]:
-        """Whether nothing needs the host: there is a choice without it, or the job needs little of its GPUs."""
+        """Return whether nothing needs the host: there is a choice without it, or the job needs little of its GPUs."""
         if not any(each.tier == "same" and each.safe for each in found):
             return False
         asked = yield from self.bench.at(self.asked.config)
@@ -233,7 +233,7 @@ class Trainings:
         return small or sum(each.safe for each in _ranked(found)) >= FEW
 
     def _roomier(self, found: Sequence[Candidate]) -> Iterator[Candidate | None]:
-        """The best plans with as much checkpointing as there is: what that frees is good for longer sequences."""
+        """Yield the best plans with as much checkpointing as there is: what that frees is good for longer sequences."""
         for each in found[:FEW]:
             degrees = each.way.degrees
             if not each.safe or not degrees or degrees[-1] in each.knobs:
@@ -285,7 +285,7 @@ class Trainings:
                     yield Frame(self.asked, way, method, rows, tier=tier)
 
     def _is_hopeless(self, job: Job) -> bool:
-        """Whether all GPUs together hold less than the weights alone take in 16 bits."""
+        """Return whether all GPUs together hold less than the weights alone take in 16 bits."""
         return job.capacity is not None and 2 * job.model.parameters > job.capacity * self.asked.gpus
 
     def _job(self) -> Pieces[Job]:
@@ -294,7 +294,7 @@ class Trainings:
         return found.job
 
     def _divided(self, frame: Frame, enough: int) -> Pieces[list[Candidate]]:
-        """The best degree of each of the first divisions that are safe; else some that fit as expected."""
+        """Return the best degree of each of the first divisions that are safe; else some that fit as expected."""
         tries = Tries()
         with suppress(SpentError):  # what was found by then is kept; who asks for more hears of it
             yield from self._tried(frame, enough, tries)
@@ -306,7 +306,7 @@ class Trainings:
         return [self._candidate(frame, division, knobs, lean) for division, lean in islice(tight, _FITTING)]
 
     def _with_bold(self, frame: Frame, tries: Tries) -> list[Candidate]:
-        """The safe divisions; the last gives way to one with less headroom whose steps take far less time."""
+        """Return the safe divisions; the last gives way to one with less headroom whose steps take far less time."""
         safe = sorted(tries.found, key=lambda each: each.seconds)
         if frame.tier == "same" and tries.free is not None:
             fast = [each for each in tries.close if self.bench.cost(each[1]).seconds * _FAR < safe[0].seconds]
@@ -351,7 +351,7 @@ class Trainings:
         return (yield from self._degree(frame, division, free, frame.way.degrees[-1], 1))
 
     def _best(self, frame: Frame, division: Division, tries: Tries, lean: Estimate) -> Pieces[Candidate | None]:
-        """The fastest degree of a division that is safe; None, and why, is kept too."""
+        """Return the fastest degree of a division that is safe; None, and why, is kept too."""
         need, free = self.bench.need(lean) / max(lean.capacity or 0, 1), tries.free or ()
         best = (yield from self._fastest(frame, division, free)) if need <= 1 - self.bench.headroom else None
         if best is not None:
@@ -373,7 +373,7 @@ class Trainings:
                 self._remember(frame, lean)
 
     def _may_lighten(self, frame: Frame, best: Candidate) -> bool:
-        """Whether more stages over nodes may save the recomputation that a plan with experts needs."""
+        """Return whether more stages over nodes may save the recomputation that a plan with experts needs."""
         asked = frame.asked
         heavy = frame.way.degrees[-1] in best.knobs
         return heavy and frame.tier == "same" and asked.experts > 1 and asked.gpus > asked.node
@@ -390,12 +390,12 @@ class Trainings:
         (self.elsewhere if frame.extra else self.tried.setdefault(tier, [])).append(lean)
 
     def _needs(self, tried: Sequence[Estimate]) -> int:
-        """The least memory of tensors among some estimates; 0 if there are none."""
+        """Return the least memory of tensors among some estimates; 0 if there are none."""
         least = self.bench.leanest(tried)
         return 0 if least is None else least.allocated.expected
 
     def _free(self, frame: Frame, division: Division) -> Pieces[tuple[Knob, ...] | None]:
-        """Everything that costs nothing, with what engines need for a method; None if a frame is refused."""
+        """Return everything that costs nothing, with what engines need for a method; None if a frame is refused."""
         config, settings = frame.asked.config, self._settings(frame, division, 1)
         for needed in _needed(frame):
             plain = yield from self.bench.with_(config, {**settings, **_merged(needed)})
@@ -413,7 +413,7 @@ class Trainings:
         return kept
 
     def _settings(self, frame: Frame, division: Division, size: int) -> dict[str, object]:
-        """All that a frame sets in a division, but for what is free and for checkpointing."""
+        """Return all that a frame sets in a division, but for what is free and for checkpointing."""
         return {
             **frame.way.settings,
             **frame.asked.settings(division, size, frame.way),
@@ -423,7 +423,7 @@ class Trainings:
     def _degree(
         self, frame: Frame, division: Division, free: tuple[Knob, ...], degree: Knob, size: int
     ) -> Pieces[Estimate | None]:
-        """The estimate with a degree of checkpointing and a micro-batch."""
+        """Return the estimate with a degree of checkpointing and a micro-batch."""
         given = {path: (frame.asked.config.get(path),) for path in degree.when}
         applies = all(given[path][0] in values for path, values in degree.when.items())
         suited = _merged(_suited(free, division))
@@ -432,7 +432,7 @@ class Trainings:
         return found if isinstance(found, Estimate) else None
 
     def _fastest(self, frame: Frame, division: Division, free: tuple[Knob, ...]) -> Pieces[Candidate | None]:
-        """The fastest degree of checkpointing and micro-batch that is safe.
+        """Return the fastest degree of checkpointing and micro-batch that is safe.
 
         Of those whose tensors leave the headroom the fastest mostly is; only where it is not, all others are asked.
         """
@@ -471,7 +471,7 @@ class Trainings:
         return kept
 
     def _candidate(self, frame: Frame, division: Division, knobs: tuple[Knob, ...], found: Estimate) -> Candidate:
-        """A config with the rows that it is made of."""
+        """Return a config with the rows that it is made of."""
         rows = (*(each for each in _suited(knobs, division) if each.to), *frame.knobs)
         seconds, safe = self.bench.cost(found).seconds, self.bench.safe(found)
         place, spills = METHODS.index(frame.method), frame.transfer is not None and self.bench.spills(found)
@@ -480,12 +480,12 @@ class Trainings:
         )  # fmt: skip
 
     def _more_hardware(self, method: str) -> Iterator[Candidate | None]:
-        """The least GPUs of the same kind on which the job fits with a method."""
+        """Yield the least GPUs of the same kind on which the job fits with a method."""
         job = yield from self._job()
         yield from self._more_of(None, job.capacity or 1, method)
 
     def _more_of_larger(self, method: str) -> Iterator[Candidate | None]:
-        """The least GPUs of the largest kind."""
+        """Yield the least GPUs of the largest kind."""
         job = yield from self._job()
         knob = max(larger(job.capacity or 0, job.accelerator), key=usable_of, default=None)
         if knob is not None:
@@ -509,7 +509,7 @@ class Trainings:
             gpus, need = (more, self._needs(self.elsewhere)) if self.elsewhere else (gpus, need)
 
     def _larger(self, method: str) -> Iterator[Candidate | None]:
-        """The smallest larger GPU on which the job fits with a method."""
+        """Yield the smallest larger GPU on which the job fits with a method."""
         job = yield from self._job()
         need = self._needs(self.tried.get(method, ()))
         for knob in larger(max(job.capacity or 0, need), job.accelerator):
@@ -522,7 +522,7 @@ class Trainings:
             need = self._needs(self.elsewhere) or need
 
     def _less_work(self) -> Iterator[Candidate | None]:
-        """The longest sequence, halved as often as it takes, that fits with a method that the goal allows."""
+        """Yield the longest sequence, halved as often as it takes, that fits with a method that the goal allows."""
         length = self.asked.length // 2
         while length >= _SHORTEST:
             knob = Knob(
@@ -542,7 +542,7 @@ class Trainings:
     def _first(
         self, asked: Asked, extra: tuple[Knob, ...], tier: str, method: str = "same"
     ) -> Pieces[Candidate | None]:
-        """The first candidate of any way with some further changes."""
+        """Return the first candidate of any way with some further changes."""
         job = yield from self._job()
         self.elsewhere.clear()
         for each in METHODS:
@@ -567,7 +567,7 @@ _REFUSED = 4
 
 
 def _has_room(frame: Frame, found: Estimate) -> bool:
-    """Whether a node can hold what a step offloads."""
+    """Return whether a node can hold what a step offloads."""
     return frame.transfer is None or hosted(found) <= _HOST
 
 
@@ -599,7 +599,7 @@ def _suited(knobs: Sequence[Knob], division: Division) -> tuple[Knob, ...]:
 
 
 def _free_of(job: Job, way: Way) -> Iterator[Knob]:
-    """Rows that cost nothing and apply to a job."""
+    """Yield rows that cost nothing and apply to a job."""
     own = [each for each in (_row_of(knob, job) for knob in way.free) if each is not None]
     yield from own
     for row in CHANGES:
@@ -653,7 +653,7 @@ def _agrees(config: Config, settings: Settings) -> bool:
 
 
 def _engines(named: str) -> tuple[str, ...]:
-    """The engine that is named, and those that its users move on to."""
+    """Return the engine that is named, and those that its users move on to."""
     return (named, *registry.engine_module(named, "knobs").NEXT.get(named, ()))
 
 

@@ -50,7 +50,7 @@ class Line:
 
     @property
     def text(self) -> re.Pattern[str]:
-        """The pattern, compiled when it is first asked for: most commands read no log."""
+        """Return the pattern, compiled when it is first asked for: most commands read no log."""
         return _compiled(self.pattern)
 
 

@@ -67,7 +67,7 @@ class Sighting:
 
 @lru_cache(maxsize=1)  # the page compares the same log with every edit
 def sightings(text: str) -> tuple[Sighting, ...]:
-    """Everything that a log says about memory, in its order; the worst, first or smallest where a line repeats.
+    """Return everything that a log says about memory, in its order; the worst, first or smallest where a line repeats.
 
     >>> [(each.tool, each.quantity, each.value) for each in sightings("step: 10  memory: 42.00GiB(53.03%)")]
     [('torchtitan', 'max_reserved', 45097156608)]
@@ -84,7 +84,7 @@ def sightings(text: str) -> tuple[Sighting, ...]:
 
 @cache
 def _by_hint() -> Mapping[str, Sequence[int]]:
-    """Kinds of lines, by where they stand in `LINES`, for each text that tells them."""
+    """Return kinds of lines, by where they stand in `LINES`, for each text that tells them."""
     found: dict[str, list[int]] = {}
     for index, each in enumerate(LINES):
         found.setdefault(each.hint, []).append(index)
@@ -92,7 +92,7 @@ def _by_hint() -> Mapping[str, Sequence[int]]:
 
 
 def _hinted(plain: str) -> Iterator[tuple[int, str, Sequence[int]]]:
-    """The lines that may state something: their number, their text, and of which kinds they may be.
+    """Yield the lines that may state something: their number, their text, and of which kinds they may be.
 
     Texts are searched for in the log as a whole, because most lines of most logs have none of them.
     """
@@ -155,7 +155,7 @@ class _Kept:
             self.found[key] = seen
 
     def sightings(self) -> Iterator[Sighting]:
-        """Everything that counts."""
+        """Yield everything that counts."""
         for key, seen in self.found.items():
             yield replace(seen, times=self.times[key])
 
@@ -193,7 +193,7 @@ def _seen(pattern: Line, match: re.Match[str], number: int) -> Iterator[tuple[Si
 
 
 def _stated(number: str, meaning: Meaning) -> str:
-    """A number as the log has it, with the unit that its line names elsewhere."""
+    """Return a number as the log has it, with the unit that its line names elsewhere."""
     return f"{number.strip()} {_NAMES.get(meaning.unit or 0, '')}".strip()
 
 
@@ -268,7 +268,7 @@ def _following(seen: Sequence[Sighting]) -> Iterator[Sighting]:
 
 
 def _unnamed(plain: str) -> Iterator[Sighting]:
-    """The first numbers with a unit, where nothing says what they are."""
+    """Yield the first numbers with a unit, where nothing says what they are."""
     start, number, count = 0, 1, 0
     for match in _NUMBER.finditer(plain):
         line = plain.rfind("\n", start, match.start()) + 1 or start

@@ -145,7 +145,7 @@ def _suffix(row: Row) -> str:
 
 
 def name_of(config: Mapping[str, Any]) -> str:
-    """An id that is the same for the same config: the given one, or a hash."""
+    """Return an id that is the same for the same config: the given one, or a hash."""
     given = config.get("_id")
     if isinstance(given, str):
         return given
@@ -153,7 +153,7 @@ def name_of(config: Mapping[str, Any]) -> str:
 
 
 def _measured(rows: Sequence[Row]) -> Iterator[Row]:
-    """Rows that are cases: each quantity at a moment once, the peak in tensors first."""
+    """Yield rows that are cases: each quantity at a moment once, the peak in tensors first."""
     failed = [row for row in rows if row.quantity == "fits"]
     if failed:
         yield failed[0]

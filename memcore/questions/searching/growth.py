@@ -21,7 +21,7 @@ RUN = "run "
 
 
 def grown(program: Program, sizes: Mapping[str, int], network: Network) -> int | None:
-    """The least that one more layer of any run adds to the end of the forward pass; None where no run says.
+    """Return the least that one more layer of any run adds to the end of the forward pass; None where no run says.
 
     A run repeats a pattern of layers, of which the mean is taken: some stage has no less than that of each.
     """
@@ -36,7 +36,7 @@ def grown(program: Program, sizes: Mapping[str, int], network: Network) -> int |
 
 
 def _forward_end(program: Program, sizes: Mapping[str, int]) -> int:
-    """Bytes after the first forward pass, when there is no gradient yet."""
+    """Return bytes after the first forward pass, when there is no gradient yet."""
     first = program.segments[0].turn
     return next(each.end for each in reversed(program.moments(sizes)) if each.phase == "forward" and each.turn == first)
 
@@ -50,7 +50,7 @@ class Growths:
     known: dict[tuple[int, ...], int | None] = field(default_factory=dict)
 
     def least(self, layout: Layout) -> int:
-        """Bytes that a layout surely has besides those of `Floor`: nothing is said."""
+        """Return bytes that a layout surely has besides those of `Floor`: nothing is said."""
         return 0
 
     def growth(self, layout: Layout) -> int | None:

@@ -33,7 +33,7 @@ KINDS: tuple[Kind, ...] = tuple(sorted(_kinds(), key=_ways, reverse=True))
 
 
 def kinds_of(config: Config, gpus: int) -> Iterator[Kind]:
-    """The kinds that a config leaves open for a number of GPUs; its own alone, if that is named."""
+    """Yield the kinds that a config leaves open for a number of GPUs; its own alone, if that is named."""
     named = {path: config.get(path) for path in (_ENGINE, _LAYERS) if config.get(path) is not None}
     whole = next((each for each in KINDS if each.whole and each.settings[_ENGINE] == named.get(_ENGINE)), None)
     own = Kind(title=str(named.get(_ENGINE) or ""), settings={}, usual={} if whole is None else whole.usual)
@@ -46,7 +46,7 @@ def kinds_of(config: Config, gpus: int) -> Iterator[Kind]:
 
 
 def config_as(config: Config, kind: Kind) -> tuple[Config, Settings]:
-    """The config as a kind, and the settings that this changes."""
+    """Return the config as a kind, and the settings that this changes."""
     changed = {path: value for path, value in kind.settings.items() if config.get(path) != value}
     changed |= {path: value for path, value in kind.usual.items() if config.get(path) is None}
     return config.changed(changed), changed

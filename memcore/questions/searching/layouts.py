@@ -65,7 +65,7 @@ SHARES = (Parallelism.data_parallel_size, Parallelism.data_parallel_shard_size)
 
 
 def changes_of(layout: Layout, policy: Settings) -> dict[str, object]:
-    """The settings of a layout, by path; None leaves one out."""
+    """Return the settings of a layout, by path; None leaves one out."""
     sizes = {path: getattr(layout, name) for name, path in PATHS.items()}
     found: dict[str, object] = {path: size if size > 1 else None for path, size in sizes.items()}
     found.update(dict.fromkeys(SHARES))
@@ -80,7 +80,7 @@ def changes_of(layout: Layout, policy: Settings) -> dict[str, object]:
 def config_of(
     base: Config, layout: Layout, policies: Sequence[Settings], divided: Settings = MappingProxyType({})
 ) -> Config:
-    """A config in a layout; `divided`: how its stages share layers."""
+    """Return a config in a layout; `divided`: how its stages share layers."""
     for path, value in {**changes_of(layout, policies[layout.policy]), **divided}.items():
         if value != base.get(path):
             base = base.replaced(path, value)

@@ -29,13 +29,13 @@ class Amount:
     rounded: bool
 
     def bytes(self, sizes: Mapping[str, int]) -> int:
-        """Its value."""
+        """Return its value."""
         found = self.factor * prod([measure(axis, sizes) for axis in self.axes])
         return aligned(found) if self.rounded else found
 
 
 def names(axis: Axis) -> Iterator[str]:
-    """The sizes that an axis is made of."""
+    """Yield the sizes that an axis is made of."""
     match axis:
         case str():
             yield axis
@@ -80,7 +80,7 @@ class Fixed:
         return (Amount(factor, key, rounded=True), 1) if sure % ALIGNMENT else (Amount(1, key, rounded=False), factor)
 
     def _plain(self, axis: Axis) -> tuple[Axis, int]:
-        """A part of a size that surely divides equally, as that size and the divisor; else the axis."""
+        """Return a part of a size that surely divides equally, as that size and the divisor; else the axis."""
         if isinstance(axis, Quotient) and len(axis.numerator) == 1 and axis.numerator[0] in self.granules:
             size = axis.numerator[0]
             if not any(name in self.granules for name in names(axis.divisor)) and isinstance(size, str):
@@ -130,7 +130,7 @@ class Peaks:
         return list(found), (*level, *_flat(more))
 
     def narrowed(self, low: Sequence[int], high: Sequence[int]) -> tuple[Vector, ...]:
-        """The candidates that can be the highest while each amount is within a range."""
+        """Return the candidates that can be the highest while each amount is within a range."""
         return tuple(highest(self.candidates, low, high))
 
 
@@ -179,7 +179,7 @@ def _tops(level: list[int], events: Sequence[int], changes: Sequence[tuple[int, 
 
 
 def _undominated(moments: Sequence[Vector]) -> tuple[Vector, ...]:
-    """Those that no other equals or exceeds in every count."""
+    """Return those that no other equals or exceeds in every count."""
     kept: list[Vector] = []
     for each in sorted(moments, key=sum, reverse=True):
         if not any(all(map(ge, other, each)) for other in kept):

@@ -63,15 +63,15 @@ class Question:
     """Layouts that were measured and do not fit, by their tensor, pipeline, context and expert divisions."""
 
     def cost(self, layout: Layout) -> Cost:
-        """What a layout costs."""
+        """Return what a layout costs."""
         return self._priced(layout, self.works.of(layout))
 
     def cheapest(self, layout: Layout) -> Cost:
-        """What a layout costs at least, without recording a step; what it costs, where `exact` says so."""
+        """Return what a layout costs at least, without recording a step; what it costs, where `exact` says so."""
         return self._priced(layout, self.works.least)
 
     def roughly(self, layout: Layout) -> Cost:
-        """What a layout costs if it has the work of the job that is searched."""
+        """Return what a layout costs if it has the work of the job that is searched."""
         return self._priced(layout, self.works.usual)
 
     @property
@@ -84,11 +84,11 @@ class Question:
         return cost(work, plan(self.space, layout, self.usual, traffic, self.works.layers(layout)), self.roofline)
 
     def least(self, layout: Layout, growth: int | None = None) -> int:
-        """Bytes that a layout surely has; `growth` as in `Floor.bytes`."""
+        """Return bytes that a layout surely has; `growth` as in `Floor.bytes`."""
         return self.floor.bytes(self.space, layout, growth)
 
     def key(self, layout: Layout) -> Key:
-        """What a layout is called."""
+        """Return what a layout is called."""
         return self.config[Hardware.accelerator], self.title, layout
 
     @property
@@ -97,7 +97,7 @@ class Question:
         return None if self.capacity is None else self.capacity - self.outside
 
     def found(self, layout: Layout, price: Cost, answer: Measured) -> Found:
-        """A layout with what was measured."""
+        """Return a layout with what was measured."""
         row = self.space.row
         policy = {**self.settings, **row.policies[layout.policy].settings, **self.space.divided(layout)}
         return Found(layout, policy, self.title, self.config[Hardware.accelerator], *answer, self.capacity, price)
@@ -111,7 +111,7 @@ def questions_of(
     roofline: Roofline | None,
     tried: Tried,
 ) -> tuple[list[Question], dict[str, str]]:
-    """All questions of a search, and the engines that cannot do the job at all, with their reasons.
+    """Return all questions of a search, and the engines that cannot do the job at all, with their reasons.
 
     Raises ConfigError for a server, an engine that is not searched yet, and whatever `estimate` raises.
     """
@@ -199,5 +199,5 @@ def _undivided(config: Config) -> Config:
 def _job(config: Config) -> Job:
     found = estimate(config)
     if not isinstance(found, Estimate):
-        raise ConfigError.at(EngineSettings.type, "layouts can be searched only for training; found a server")
+        raise ConfigError.at(EngineSettings.type, "servers have no layouts to search; `memcore plan` finds what fits")
     return found.job

@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 def record(found: Found) -> dict[str, object]:
-    """A layout as a row."""
+    """Return a layout as a row."""
     settings = {path: value for path, value in found.policy.items() if value is not None}
     return {
         "accelerator": found.accelerator,
@@ -43,12 +43,12 @@ def record(found: Found) -> dict[str, object]:
 
 
 def json_line(found: Found) -> str:
-    """A row of JSON Lines, with its end."""
+    """Return a row of JSON Lines, with its end."""
     return json.dumps(record(found), separators=(",", ":")) + "\n"
 
 
 def csv_line(found: Found | None = None) -> str:
-    """A row of CSV, with its end; without a layout, the heading."""
+    """Return a row of CSV, with its end; without a layout, the heading."""
     return escaping.csv_line(COLUMNS if found is None else [_cell(each) for each in record(found).values()])
 
 

@@ -170,7 +170,7 @@ Prices = dict[tuple[int, Layout], Cost]
 def _sweep(
     questions: Sequence[Question], prices: Prices, tally: Tally, known: Mapping[Key, Measured]
 ) -> Iterator[Task]:
-    """Every layout, those together that share recorded steps: they differ in shards and micro-batches alone."""
+    """Yield every layout, those together that share recorded steps: they differ in shards and micro-batches alone."""
     together: dict[tuple[int, ...], list[Layout]] = {}
     for (number, layout), price in prices.items():
         question = questions[number]
@@ -307,7 +307,7 @@ def _note(tally: Tally, question: Question, layout: Layout, price: Cost, answer:
 
 
 def _shortened(best: Sequence[Found], keep: int, headroom: float) -> list[Found]:
-    """The cheapest, and those dearer ones that leave more headroom or take fewer GPUs than all cheaper ones."""
+    """Return the cheapest, and those dearer ones that leave more headroom or take fewer GPUs than all cheaper ones."""
     ordered = sorted(best, key=lambda each: order(each, headroom))
     found = ordered[:keep]
     for each in ordered[keep:]:

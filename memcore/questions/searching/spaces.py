@@ -73,11 +73,11 @@ class Space:
 
     @property
     def policies(self) -> list[Settings]:
-        """The settings of each policy."""
+        """Return the settings of each policy."""
         return [each.settings for each in self.row.policies]
 
     def keeps_like(self, policy: int) -> int:
-        """The policy that keeps the same of each layer, and no gathered parameters."""
+        """Return the policy that keeps the same of each layer, and no gathered parameters."""
         mine = self.row.policies[policy]
         alike = (
             number
@@ -87,7 +87,7 @@ class Space:
         return next(alike)
 
     def points(self, tensor: int, experts: int) -> Iterator[Layout]:
-        """One layout for all sizes that come with a tensor and expert division."""
+        """Yield one layout for all sizes that come with a tensor and expert division."""
         seen = set()
         for prefix in self.prefixes():
             if (prefix[0], prefix[3]) == (tensor, experts):
@@ -125,7 +125,7 @@ class Space:
                 yield stages
 
     def block(self, prefix: tuple[int, int, int, int]) -> Iterator[Layout]:
-        """All layouts that begin so."""
+        """Yield all layouts that begin so."""
         for shards, replicas, micro_batch, micro_batches, number in self._endings(prefix):
             yield Layout(*prefix, shards, replicas, micro_batch, micro_batches, number)
 
@@ -171,11 +171,11 @@ class Space:
 
     @property
     def lists(self) -> bool:
-        """A layout may list how many layers each stage has."""
+        """Return whether a layout may list how many layers each stage has."""
         return self.row.uneven and not self.counted
 
     def divided(self, layout: Layout) -> Settings:
-        """The setting that lists layers of stages, where they do not all have the same."""
+        """Return the setting that lists layers of stages, where they do not all have the same."""
         if not self.lists:
             return {}
         parts = layout.stages * self.row.policies[layout.policy].chunks
@@ -195,7 +195,7 @@ class Space:
             yield ranks
 
     def layouts(self) -> Iterator[Layout]:
-        """All of them."""
+        """Yield all of them."""
         for prefix in self.prefixes():
             yield from self.block(prefix)
 
@@ -216,7 +216,7 @@ def space_of(
     tried: Tried | None = None,
     row: str | None = None,
 ) -> Space:
-    """The space of a config's engine on some GPUs; `row` names another key of `ROWS`.
+    """Return the space of a config's engine on some GPUs; `row` names another key of `ROWS`.
 
     Raises ConfigError for an engine without a row.
     """
@@ -347,7 +347,7 @@ def shared_evenly(layers: int, counted: int) -> Shared:
 
 
 def ends_of(layers: int, stages: int, counted: int) -> tuple[int, ...]:
-    """Layers of each stage where `layers` counts the last end, or both, as one each."""
+    """Return layers of each stage where `layers` counts the last end, or both, as one each."""
     shares = list(layers_of(layers, stages))
     shares[-1] -= 1
     shares[0] -= counted > 1
@@ -418,7 +418,7 @@ class Floor:
         return (parameters * self.parameter + whole + states) * layers // self.layers + activations + loss
 
     def _whole(self, space: Space, layout: Layout) -> int:
-        """Bytes for each parameter of a layer that data-parallel ranks do not share for a while."""
+        """Return bytes for each parameter of a layer that data-parallel ranks do not share for a while."""
         if space.row.sharded != "parameters" or layout.shards == 1:
             return 0
         kept = 0 if space.row.policies[layout.policy].resharded else self.gathered
@@ -479,7 +479,7 @@ def floor_of(job: Job) -> Floor:
 
 @lru_cache(maxsize=256)
 def _apart(model: Model, layer: Layer) -> tuple[int, int]:
-    """Parameters of a layer: all but those of routed experts, and these."""
+    """Return parameters of a layer: all but those of routed experts, and these."""
     routed = sum(model.size(weight.shape) for ffn in layer.ffns if isinstance(ffn, Experts) for weight in ffn.experts)
     return sum(model.size(weight.shape) for weight in layer.weights()) - routed, routed
 

@@ -52,7 +52,7 @@ class Task:
 
 
 def perform(task: Task) -> tuple[int, list[Outcome]]:
-    """The answers for a task's layouts, with its number."""
+    """Return the answers for a task's layouts, with its number."""
     base = config_from(task.config)
     policies = task.space.policies
     totals = totals_of(task.config, task.space) if task.space.row.shared else None
@@ -85,7 +85,7 @@ def _answer(
 
 @lru_cache(maxsize=512)
 def config_from(text: str) -> Config:
-    """The config of a text, which this process remembers."""
+    """Return the config of a text, which this process remembers."""
     return Config.from_dict(json.loads(text))
 
 
@@ -116,7 +116,7 @@ WORTH = 1.5
 
 
 def performed(tasks: Iterator[Task], executor: Executor | None) -> Iterator[Done]:
-    """The tasks with their answers, as these come."""
+    """Yield the tasks with their answers, as these come."""
     if executor is None:
         yield from ((task, perform(task)[1]) for task in tasks)
         return

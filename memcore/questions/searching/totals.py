@@ -73,7 +73,7 @@ class Cut:
 
     @property
     def program(self) -> Program:
-        """Its step, recorded when it is first asked for: a bound may do without."""
+        """Return its step, recorded when it is first asked for: a bound may do without."""
         if self.recorded is None:
             self.recorded = program_of(self.job.recipe)
         return self.recorded
@@ -154,7 +154,7 @@ class Totals:
         return found
 
     def least(self, layout: Layout) -> int:
-        """Bytes that the worst rank of a layout surely has when the optimizer steps, without recording a step.
+        """Return bytes that the worst rank of a layout surely has when the optimizer steps, without recording a step.
 
         Parameters, optimizer states and buffers of each stage, and the gradients and temporaries of the step; 0 for a
         layout that engine or model cannot do, for which `total` says why.
@@ -170,13 +170,13 @@ class Totals:
         )
 
     def job(self, layout: Layout) -> Job | MemcoreError:
-        """The job of a layout's structure, with another layout's sizes."""
+        """Return the job of a layout's structure, with another layout's sizes."""
         point = self._point(layout)
         found = point if isinstance(point, MemcoreError) else self._structure(layout, point)
         return found if isinstance(found, MemcoreError) else found.job
 
     def sized(self, layout: Layout) -> Job | MemcoreError:
-        """The job of a layout's structure, with the sizes of the layout."""
+        """Return the job of a layout's structure, with the sizes of the layout."""
         point, job = self._point(layout), self.job(layout)
         return (
             job
@@ -185,13 +185,13 @@ class Totals:
         )
 
     def extremes(self, layout: Layout) -> tuple[int, ...]:
-        """The ranks of a layout of which one needs most, by their numbers: `total` has recorded their steps."""
+        """Return the ranks of a layout of which one needs most, by their numbers: `total` has recorded their steps."""
         point = self._point(layout)
         structure = point if isinstance(point, MemcoreError) else self._structure(layout, point)
         return () if isinstance(structure, MemcoreError) else self.numbers(structure, layout.stages)
 
     def growth(self, layout: Layout) -> int | None:
-        """Bytes that each layer surely keeps of one sequence between its passes, from a step without a pipeline.
+        """Return bytes that each layer surely keeps of one sequence between its passes, from a step without a pipeline.
 
         Blocks are rounded up; several sequences have as many blocks as one, so that their rounding is taken off.
         """
@@ -246,7 +246,7 @@ class Totals:
         return found
 
     def numbers(self, structure: Structure, stages: int) -> tuple[int, ...]:
-        """The stages that can need most: the ends, and of those between with the same layers the first."""
+        """Return the stages that can need most: the ends, and of those between with the same layers the first."""
         key = structure.share, stages
         found = self._numbers.get(key)
         if found is None:
@@ -306,7 +306,7 @@ class Totals:
         return structure.share, layout.stages, number, layout.tensor, layout.experts, layout.shards
 
     def _sized(self, layout: Layout, point: Point, structure: Structure, number: int) -> Job:
-        """The job of a stage with the sizes of a layout."""
+        """Return the job of a stage with the sizes of a layout."""
         cut = self._cut(layout, structure, number).job
         return replace(cut, sizes={**cut.sizes, **point.sizes})
 
@@ -401,7 +401,7 @@ def _region_of(points: Sequence[tuple[int, Point]]) -> Region:
 
 
 def _range(amount: Amount, low: Sizes, high: Sizes, sharding: Mapping[int, Sizes]) -> tuple[int, int]:
-    """The least and the most bytes of an amount: it grows with every size but those that shards decide."""
+    """Return the least and the most bytes of an amount: it grows with every size but those that shards decide."""
     if not _depends(amount, frozenset(next(iter(sharding.values())))):
         return amount.bytes(low), amount.bytes(high)
     least = min(amount.bytes({**low, **each}) for each in sharding.values())
@@ -424,7 +424,7 @@ def _gradients(keeps: Persistent) -> int:
 
 
 def _extremes(job: Job, stages: int) -> Iterable[int]:
-    """The first and the last stage, and the first of those between that have the same layers, or more of them.
+    """Yield the first and the last stage, and the first of those between that have the same layers, or more of them.
 
     Later stages have fewer micro-batches in flight, and those with the same kinds of layers, but fewer, keep less.
     """

@@ -39,7 +39,7 @@ class Works:
 
     @cached_property
     def same(self) -> bool:
-        """All layouts have the same work: an engine fuses what a layer does between its products."""
+        """Return whether all layouts have the same work: an engine fuses what a layer does between its products."""
         return not composes(self.job)
 
     @cached_property
@@ -61,7 +61,7 @@ class Works:
         return self.known[key]
 
     def layers(self, layout: Layout) -> Layers:
-        """Layers of the ranks of a layout's pipeline."""
+        """Return layers of the ranks of a layout's pipeline."""
         row, chunks = self.space.row, self.space.row.policies[layout.policy].chunks
         if layout.stages == 1 or row.uneven or row.counted is not None:
             return self.even(layout.stages, chunks)

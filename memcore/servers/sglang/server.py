@@ -9,13 +9,11 @@ Before: srt/server_args.py, __post_init__ before 0.5.4, then _handle_gpu_memory_
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
 from memcore.config.parallelism import Parallelism
-from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import LatentAttention
@@ -23,6 +21,7 @@ from memcore.records import dataclass
 from memcore.servers.sglang import supported
 from memcore.servers.sglang.compressed import FAMILY, PAGE, SEQUENCES, WINDOW_RATIO, Compressed, compressed
 from memcore.servers.sglang.experts import left_behind
+from memcore.servers.sglang.graphs import fused_sums, graphs, prompt_sizes
 from memcore.servers.sglang.positions import too_long
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.sglang.states import Division, divide, slots_each
@@ -30,7 +29,6 @@ from memcore.servers.sglang.towers import captures_prompts, fraction_left, kept_
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec
-from memcore.serving.captures import FORMER, PRESENT, count, kept, pool, summed_by_nccl
 from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
 from memcore.serving.checkpoint import MODEL_OPT
 from memcore.serving.devices import desktop, integrated
@@ -43,7 +41,7 @@ from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
 from memcore.symbols import product
-from memcore.units import GiB, MiB, format_bytes
+from memcore.units import GiB, MiB
 
 NEWEST = "0.5.23"
 """The newest release that was read; what is not given is taken for it."""
@@ -320,7 +318,7 @@ def _reserved(basics: Basics, chunk: int, graphs: int, number: tuple[int, ...]) 
     layout = basics.layout
     found = 512 + 1.5 * max(chunk, 2048) + layout.tensor * layout.pipeline / 8 * 1024 + 2 * graphs
     if _captures_prompts(basics, number):
-        found += 1.5 * 1024 if "lk" in basics.sizes else 8 * _prefill_graphs(chunk)
+        found += 1.5 * 1024 if "lk" in basics.sizes else 8 * prompt_sizes(chunk)
     memory = (basics.capacity or 0) // MiB
     found = max(found, 10 * 1024) if memory > 60 * 1024 else found
     return found + 1024 * _drafting(basics, number)
@@ -332,12 +330,6 @@ def _drafting(basics: Basics, number: tuple[int, ...]) -> int:
     if basics.speculation is None or basics.speculation.method == "ngram" or not kept:
         return 0
     return _DRAFT_MODELS if basics.draft is not None else kept
-
-
-def _prefill_graphs(largest: int) -> int:
-    """Of how many token counts a prefill graph is captured (generate_prefill_cuda_graph_batch_sizes)."""
-    steps = ((4, 33, 4), (48, 257, 16), (288, 513, 32), (576, 1025, 64), (1280, 4097, 256), (4608, largest + 1, 512))
-    return sum(len(range(first, min(stop, largest + 1), step)) for first, stop, step in steps)
 
 
 def budget(job: ServingJob) -> Budget:
@@ -562,61 +554,13 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    captured = [_captured(job, chosen, stage, step)] if chosen.captures else []
+    captured = []
+    if chosen.captures:
+        prompts = chosen.chunk if chosen.prefill_graphs else 0
+        captured = graphs(job, stage, step, largest=chosen.graphs, prompts=prompts, number=chosen.number)
     kept = [] if step.allocates_in_experts else expert_workspace(step, stage)
-    return [*kept, *peak, *captured, *_exchanged(job, chosen)]
-
-
-def _captured(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Entry:
-    """Graphs of decoding, each of a whole step, and since 0.5.4 those of prompts, piece by piece, with their pool.
-
-    Prompts are captured up to a whole chunk, whose tensors the pool keeps: 2.84 GiB of Qwen3-32B on an H100 and 0.13
-    for decoding, 2.32 GiB and 0.60 of Qwen3-8B. What SGLang leaves room for is less (`_reserved`).
-
-    Source: sglang, srt/server_args.py (_generate_cuda_graph_batch_sizes) and srt/compilation.
-    """
-    pieces = _prefill_graphs(chosen.chunk) if chosen.prefill_graphs and not _latent(job) else 0
-    whole = _decoded(chosen.graphs)
-    sums = summed_by_nccl(job)
-    found = count(stage, job.basics.layout.tensor, pieces=pieces, whole=whole, sums=sums)
-    major = job.accelerator.major if job.accelerator else None
-    former = integrated(job.accelerator) or (major is not None and major < _BLACKWELL)
-    driver = FORMER if former else PRESENT
-    pooled = pool(step, stage, chosen.chunk if pieces else min(chosen.graphs, chosen.chunk))
-    # Decoding is captured with its logits, and in fp32; each stream has workspaces of cuBLAS.
-    pooled += chosen.graphs * job.basics.sizes["V"] * 6 // job.basics.layout.tensor if stage.samples else 0
-    pooled += 2 * dict(matmul_workspaces(job.accelerator))["cublas_workspace"]
-    bounds = kept(job, driver, found, pooled, earlier=release(job.config[EngineSettings.version] or NEWEST) < _LATER)
-    if integrated(job.accelerator):
-        low, middle, high = _MEANWHILE
-        bounds = Range(bounds.low + low, bounds.expected + middle, bounds.high + high)
-    if not chosen.prefill_graphs:
-        # Twice what it left room for before 0.5.4.
-        bounds = replace(bounds, high=max(bounds.high, 2 * (100 + 5 * chosen.graphs) * MiB))
-    text = Message("{} sizes of decoding and {} of prompts, whose pool has {}", whole, pieces, format_bytes(pooled))
-    because = "drivers differ, and kernels are loaded during the capture"
-    return observed("captured graphs", "CUDA graphs", bounds, _HOOK, text, because)
-
-
-_MEANWHILE = 0, int(1.2 * GiB), int(2.6 * GiB)
-"""What the host's processes take meanwhile where the GPU shares their memory. Fitted to four starts: 0.98 to 2.57."""
-
-
-def _latent(job: ServingJob) -> bool:
-    return "lk" in job.basics.sizes
-
-
-_BLACKWELL = 10
-"""Compute capability."""
-_LATER = (0, 5)
-"""The first release with which no log shows a driver before CUDA 12.4's."""
-
-
-def _decoded(largest: int) -> int:
-    """Of how many batches decoding is captured."""
-    steps = ((16, 257, 8), (272, 512, 16), (512, largest + 1, 32))
-    few = sum(size <= largest for size in (1, 2, 4, 8, 12))
-    return few + sum(len(range(first, min(stop, largest + 1), step)) for first, stop, step in steps)
+    fused = [] if chosen.deepep or chosen.slots else fused_sums(job, chosen.number)
+    return [*kept, *peak, *captured, *fused, *_exchanged(job, chosen)]
 
 
 _KERNELS, _SHARED = 140 * MiB, int(2.5 * GiB)

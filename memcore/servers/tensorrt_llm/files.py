@@ -159,6 +159,7 @@ def _of_file(found: Mapping[str, Any]) -> Normalized:
     normalized = {_FORMER.get(name, _OF_BENCH.get(name, name)): value for name, value in plain.items()}
     captured = _captured(normalized)
     if captured is not None:
+        normalized = {name: value for name, value in normalized.items() if name not in _OF_GRAPHS}
         normalized[_CAPTURED] = captured
     notes = [*same_bytes(normalized, *_EP)]
     if normalized.get(_METHOD) in (None, "None", "none"):

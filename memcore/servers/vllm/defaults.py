@@ -8,6 +8,7 @@ from __future__ import annotations
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
 from memcore.config.schema import Setting
+from memcore.messages import joined
 from memcore.networks.network import Model
 from memcore.networks.parts import SpecialMixer
 from memcore.networks.read import headless
@@ -77,7 +78,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         graph_mode=read.given(VllmSettings.cudagraph_mode),
         largest_graph=read.given(VllmSettings.max_cudagraph_capture_size),
         loras=loras,
-        lora_rank=read.given(Inference.max_lora_rank) or 16,
+        lora_rank=_lora_rank(read),
         on_host=int((read.given(VllmSettings.cpu_offload_gb) or 0) * GiB),
         kv_on_host=int(kept * GiB),
         connector=connector,
@@ -123,6 +124,17 @@ def _uncut(basics: Basics) -> int:
     masked = text_config(basics.raw).get("is_causal") is not False
     caches = any(mixer.cached or mixer.kept for layer, _ in basics.model.layers for mixer in layer.mixers)
     return basics.max_model_len if _pools(basics) and not (masked and caches) else 0
+
+
+_LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""What slots of adapters may have (config/lora.py, `MaxLoRARanks`)."""
+
+
+def _lora_rank(read: Defaults) -> int:
+    rank = read.given(Inference.max_lora_rank) or 16
+    if rank not in _LORA_RANKS:
+        read.refuse(Inference.max_lora_rank, "found {!r}; allowed: {}", rank, joined(", ", map(str, _LORA_RANKS)))
+    return rank
 
 
 def _runner(read: Defaults, version: object, basics: Basics) -> Runner | None:

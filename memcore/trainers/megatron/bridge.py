@@ -107,6 +107,8 @@ PRECISIONS: Mapping[object, Mapping[str, object]] = {
     recipe: {MegatronSettings.fp8_param_gather: True} for recipe in ("delayed", "tensorwise", "mxfp8")
 }
 """What its presets of fp8 set besides the recipe (Megatron Bridge 0.7, training/mixed_precision.py)."""
+_IN_FP8: Mapping[object, str] = {"fp8-mixed": "delayed", "fp8": "delayed", "mxfp8": "mxfp8"}
+"""The recipe of a job in FP8 that names none, by its precision or the dtype of its products."""
 
 
 DEFAULTS: Mapping[str, Mapping[str, object]] = {
@@ -156,8 +158,7 @@ def with_recipe(config: Config, name: str) -> tuple[Config, list[Assumption]]:
         f"{config[EngineSettings.framework]}'s default",
     )
     if "bridge" in framework:
-        eight = config[Training.precision] == "fp8-mixed" or config[Training.compute_dtype] == "fp8"
-        usual = "delayed" if eight else None
+        usual = _IN_FP8.get(config[Training.compute_dtype] or config[Training.precision])
         preset = PRECISIONS.get(config[EngineSettings.fp8_recipe] or usual, {})
         row = {**BRIDGE, **preset, **next((values for part, values in RECIPES.items() if part in name.lower()), {})}
         source = "Megatron Bridge's recipe for this model"

@@ -22,6 +22,8 @@ from memcore.formats.shell import OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, full_name, known
+from memcore.trainers.megatron.networks.adapted import USUAL
+from memcore.trainers.megatron.networks.described import of_all
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.swift import ADAPTED, ADAPTER, ARGUMENTS, DROPOUT, MEGATRON_SWIFT, RANK, TARGETS
 
@@ -68,7 +70,6 @@ _COMMON: Mapping[str, Mapping[str, Any]] = {
 """What recipes start from (recipes/common.py)."""
 _MODULE = "*module"
 """The key of the function of a module that makes a config."""
-_LORA = {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}
 
 
 def configs(code: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -166,7 +167,6 @@ def of_bridge(found: Mapping[str, Any]) -> Normalized:
     _idle(plain)
     _precision(plain)
     plain[_LENGTH] = plain.pop("dataset.seq_length", plain.pop("dataset.sequence_length", None))
-    _adapter(plain)
     plain.setdefault(MODEL, plain.pop("model.hf_model_id", None))
     trained, named = found.get(_PRETRAINED), plain[MODEL]
     short = notes and isinstance(named, str) and not known(named)  # a recipe's name may leave out the size
@@ -179,6 +179,7 @@ def of_bridge(found: Mapping[str, Any]) -> Normalized:
             notes = (*notes, Message("{} is assumed to be {}, from the folder's name", trained, spelled))
     if notes and isinstance(plain[MODEL], str) and not known(plain[MODEL]):
         plain[MODEL] = _of_one_size(plain[MODEL])
+    _adapter(plain)
     if plain[MODEL]:
         plain = {name: value for name, value in plain.items() if name not in _DIMENSIONS}
     kept = {name: value for name, value in plain.items() if value is not None and value != "none"}
@@ -254,10 +255,10 @@ def _adapter(plain: dict[str, Any]) -> None:
     if kind not in ("LoRA", "DoRA"):
         raise UnsupportedError("peft._target_", "found {!r}; {}", kind, "supported: LoRA, DoRA")
     targets = given.get("target_modules")
-    if isinstance(targets, list) and set(targets) != _LORA:
+    if isinstance(targets, list) and set(targets) != {*USUAL}:
         raise UnsupportedError.of_value("peft.target_modules", targets, "adapters on all linear layers "
                                "are supported")  # fmt: skip
-    plain |= {ADAPTER: kind.lower(), RANK: given.get("dim", 32), TARGETS: "all-linear",
+    plain |= {ADAPTER: kind.lower(), RANK: given.get("dim", 32), TARGETS: of_all(plain[MODEL], USUAL),
               DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
 
 
@@ -324,7 +325,7 @@ def _written(config: Config) -> dict[str, Any]:
         keys |= {
             "peft._target_": f"megatron.bridge.peft.{kind}.{_ADAPTERS[kind]}",
             "peft.dim": config[Training.adapter.rank] or _RANK, "peft.dropout": config[Training.adapter.dropout] or 0.0,
-            "peft.target_modules": sorted(_LORA),
+            "peft.target_modules": sorted(USUAL),
         }  # fmt: skip
     return keys
 

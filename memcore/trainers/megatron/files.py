@@ -259,7 +259,14 @@ def _stages(layout: str | list[int]) -> str:
 
 
 def _beside(config: Config) -> dict[str, Any]:
-    """What else a script says of a model by name: its tokenizer, and numbers that change no size."""
+    """What else a script says: what graphs of a whole step ask for, and what a model by name has besides sizes."""
+    whole = config[MegatronSettings.cuda_graph_impl] == "full_iteration"
+    asked = {"--no-check-for-nan-in-loss-and-grad": True} if whole else {}
+    return {**asked, **_of_model(config)}
+
+
+def _of_model(config: Config) -> dict[str, Any]:
+    """The tokenizer of a model by name, and numbers that change no size."""
     if described(config) is None:
         return {}
     named = {"tokenizer_type": "HuggingFaceTokenizer", "tokenizer_model": full_name(config.model)} if isinstance(
@@ -280,7 +287,11 @@ MEGATRON = Tool(
     dimensions={
         "*architecture": "architecture", **{f"--{name.replace('_', '-')}": name for name in _DIMENSIONS.split()},
     },
-    alongside={"--num-query-groups": (_GROUPS, True), "--fp8-format": ("--bf16", True)},
+    alongside={
+        "--num-query-groups": (_GROUPS, True),
+        "--fp8-format": ("--bf16", True),
+        "--use-megatron-fsdp": ("--ckpt-format", "fsdp_dtensor"),
+    },
     described=described,
     written=_beside,
     normalized=arguments,

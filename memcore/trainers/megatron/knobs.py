@@ -51,7 +51,7 @@ _DEGREES = (
 )
 _TO_HOST = Knob(
     title="Optimizer on the host",
-    to={Training.offload.optimizer: "cpu"},
+    to={Training.offload.optimizer: "cpu", MegatronSettings.precision_aware_optimizer: True},
     when={Training.offload.optimizer: (None,)},
     why="master weights and moments stay on the host, and the CPU runs the step",
     source="Megatron-LM, megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py",

@@ -36,6 +36,8 @@ from memcore.trainers.megatron.nemo_command import (
     recipes,
     written,
 )
+from memcore.trainers.megatron.networks.adapted import ALL, USUAL
+from memcore.trainers.megatron.networks.described import of_all
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.swift import unevenly
 
@@ -226,7 +228,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     packed = keys.get("data.packed_sequence_specs.packed_sequence_size")
     if packed is not None:
         plain |= {_PACKED: True, "dataset.seq_length": packed}
-    adapter = _adapter(keys)
+    adapter = _adapter(keys, plain[MODEL])
     normalized, _ = of_bridge({name: value for name, value in plain.items() if value is not None})
     normalized = {**normalized, **adapter, "*framework": "nemo"}
     unevenly(normalized, MODEL)
@@ -345,17 +347,18 @@ def _model(keys: Mapping[str, Any]) -> Any:
     return known or keys[MODEL]
 
 
-def _adapter(keys: Mapping[str, Any]) -> dict[str, Any]:
+def _adapter(keys: Mapping[str, Any], model: Any) -> dict[str, Any]:
     """LoRA and DoRA, on the layers that are named."""
     kind = keys.get("peft.()")
     if kind is None:
         return {}
     if str(kind).lower() not in ("lora", "dora"):
         raise UnsupportedError("peft", "found {!r}; {}", kind, "supported: LoRA, DoRA")
-    targets = keys.get("peft.target_modules", "all-linear")
-    usual = not isinstance(targets, list) or set(targets) == {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}
+    targets = keys.get("peft.target_modules", ALL)
+    if isinstance(targets, list) and {*targets} == {*USUAL}:
+        targets = of_all(model, USUAL)
     return {"*adapter": str(kind).lower(), "*rank": keys.get("peft.dim", 32), "*dropout": keys.get("peft.dropout", 0.0),
-            "*targets": "all-linear" if usual else targets}  # fmt: skip
+            "*targets": targets if isinstance(targets, list) else ALL}  # fmt: skip
 
 
 NEMO = Tool(

@@ -100,13 +100,21 @@ def usual_kernel(read: Defaults, major: int | None, *, local: bool, windowed: bo
     return "cudnn", "TransformerEngine's choice on Hopper and later"
 
 
+_RECIPES = ("delayed", "tensorwise", "blockwise", "mxfp8")
+_DISPATCHERS = ("allgather", "alltoall", "flex")
+"""Words of `--fp8-recipe` and `--moe-token-dispatcher-type` (training/arguments.py)."""
+
+
 def _fp8(read: Defaults) -> str | None:
     if read.given(Training.precision) != "fp8-mixed":
         for path in (MegatronSettings.fp8_format, MegatronSettings.fp8_param_gather):
             if read.given(path):
                 read.refuse(path, "found {!r}; needs {}", read.given(path), "training.precision 'fp8-mixed'")
         return None
-    return str(read.take(EngineSettings.fp8_recipe, "delayed", "Megatron's default"))
+    recipe = str(read.take(EngineSettings.fp8_recipe, "delayed", "Megatron's default"))
+    if recipe not in _RECIPES:
+        read.refuse(EngineSettings.fp8_recipe, "found {!r}; with {}: {}", recipe, "Megatron", joined(", ", _RECIPES))
+    return recipe
 
 
 def _loss(read: Defaults) -> str:
@@ -120,7 +128,10 @@ def _loss(read: Defaults) -> str:
 
 
 def _experts(read: Defaults, ranks: Ranks) -> Experts:
-    dispatcher = str(read.take(TorchSettings.moe_token_dispatcher, "allgather"))
+    path = TorchSettings.moe_token_dispatcher
+    dispatcher = str(read.take(path, "allgather"))
+    if dispatcher not in _DISPATCHERS:
+        read.refuse(path, "found {!r}; with {}: {}", dispatcher, "Megatron", joined(", ", _DISPATCHERS))
     if dispatcher == "flex":
         dispatcher = str(read.take(MegatronSettings.moe_flex_dispatcher_backend, "deepep"))
     return Experts(
@@ -155,6 +166,11 @@ def _recompute(read: Defaults, ranks: Ranks) -> Recompute | None:
             read.take(Training.activation_checkpointing.num_layers, 1),
         )
         return Recompute(granularity="full", method=method, layers=layers, divided=divided)
+    for each in (own.method, own.num_layers):
+        if read.given(each) is not None:
+            read.refuse(
+                each, "found {!r}; needs {}", read.given(each), "training.activation_checkpointing.policy 'full'"
+            )
     given = read.take(Training.activation_checkpointing.modules, "core_attn", "Megatron's default")
     names = [given] if isinstance(given, str) else list(given)
     for name in names:

@@ -35,6 +35,7 @@ from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Precis
 from memcore.trace.step import run_name
 from memcore.trainers.megatron.adapters import learning_model
 from memcore.trainers.megatron.bridge import with_recipe
+from memcore.trainers.megatron.demands import refuse_unmet
 from memcore.trainers.megatron.graphs import Capture, capture_of
 from memcore.trainers.megatron.images import image_symbols, kernel_of, with_images
 from memcore.trainers.megatron.layers.core_attention import KERNELS
@@ -97,6 +98,7 @@ def resolve(config: Config) -> MegatronJob:
     read.assumptions += noted
     engine = engine_of(str(read.given(EngineSettings.type)))
     read.refuse_foreign(engine.name)
+    refuse_unmet(read)
     model = as_megatron(found, towers_of(read.given(EngineSettings.framework)))
     model = _with_precise_layers(read, _with_further_tokens(read, with_dropout(read, model)))
     ranks = ranks_of(read)

@@ -181,8 +181,8 @@ def _decoupled(read: Defaults, fraction: float) -> bool:
     main = read.given(MegatronSettings.main_params_dtype) or "fp32"
     recipe = read.given(EngineSettings.fp8_recipe)
     bridge = str(read.given(EngineSettings.framework) or "").lower() in ("megatron-bridge", "megatron bridge")
-    if recipe is None and bridge:
-        recipe = "tensorwise"
+    if recipe is None and bridge and read.given(Training.precision) != "fp8-mixed":
+        recipe = "tensorwise"  # of presets without FP8 (training/mixed_precision.py, `MixedPrecisionConfig`)
     return main != "fp32" or recipe in (None, "delayed") or fraction > 0
 
 

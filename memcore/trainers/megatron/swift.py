@@ -25,6 +25,7 @@ from memcore.networks.network import LANGUAGE_MODEL
 from memcore.tools.switches import SWITCHES
 from memcore.tools.towers import sees
 from memcore.trainers.megatron.files import MEGATRON, uneven
+from memcore.trainers.megatron.networks.adapted import USUAL
 from memcore.trainers.megatron.settings import MegatronSettings
 
 _ADAPTER = "*adapter"
@@ -400,7 +401,10 @@ MEGATRON_SWIFT = Tool(
     ignored=("ENV.*",),
     closed=True,
     needs={EngineSettings.framework: "ms-swift"},
-    unsaid=dict.fromkeys((Training.attention, Training.micro_batch_size, Training.gradient_accumulation_steps)),
+    unsaid={
+        **dict.fromkeys((Training.attention, Training.micro_batch_size, Training.gradient_accumulation_steps)),
+        MegatronSettings.no_create_attention_mask_in_dataloader: True,
+    },
     source="ms-swift, swift/megatron/arguments/",
 )  # fmt: skip
 
@@ -409,12 +413,11 @@ ARGUMENTS = tuple(
     if each.name not in ("micro_batch_size", "max_length") and not each.name.startswith("*")
 )  # fmt: skip
 """Arguments of Megatron-LM that files of other tools have too, whatever they call a batch and its length."""
-_LINEAR = {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}
 
 
 def _whole(targets: Any) -> Any:
     """All linear layers by their word, where each is listed by its name."""
-    return "all-linear" if isinstance(targets, list) and {*targets} == _LINEAR else targets
+    return "all-linear" if isinstance(targets, list) and {*targets} == {*USUAL} else targets
 
 
 ADAPTER, RANK, TARGETS, DROPOUT = _ADAPTER, "*rank", "*targets", "*dropout"

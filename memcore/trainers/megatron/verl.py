@@ -22,6 +22,8 @@ from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
 from memcore.tools.derived import gpus_of
 from memcore.trainers.megatron.bridge_files import section_of
+from memcore.trainers.megatron.networks.adapted import USUAL
+from memcore.trainers.megatron.networks.described import of_all
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.swift import ADAPTED, ADAPTER, ARGUMENTS, DROPOUT, MEGATRON_SWIFT, RANK, TARGETS
 from memcore.trainers.pytorch.verl import CRITIC, DEFAULTS, ENTROPY, VERL, batch, critic, gpus, lengths, rollout
@@ -84,22 +86,22 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
 
-_LORA = ["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"]
-"""Megatron Bridge's names of all linear layers, which is what verl adapts by default (config/model/hf_model.yaml)."""
-
-
 def _adapter(normalized: dict[str, Any]) -> None:
-    """Read the adapter where it has a rank; there is none otherwise."""
+    """Read the adapter where it has a rank; there is none otherwise.
+
+    By default it is at the four matrices that Megatron Bridge names (config/model/hf_model.yaml).
+    """
     start = f"{_MODEL}lora."
     given = {name.removeprefix(start): normalized.pop(name) for name in [*normalized] if name.startswith(start)}
     if not given.get("rank"):
         return
-    targets = given.get("target_modules", _LORA)
-    if sorted(targets) != sorted(_LORA):
+    targets = given.get("target_modules", USUAL)
+    if sorted(targets) != sorted(USUAL):
         message = "adapters on all linear layers are supported"
         raise UnsupportedError.of_value(f"{start}target_modules", targets, message)
-    normalized |= {ADAPTER: given.get("type", "lora"), RANK: given["rank"], TARGETS: "all-linear",
-                DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
+    places = of_all(normalized.get(f"{_MODEL}path"), USUAL)
+    normalized |= {ADAPTER: given.get("type", "lora"), RANK: given["rank"], TARGETS: places,
+                   DROPOUT: given.get("dropout", 0.0)}  # fmt: skip
 
 
 _KNOWN = {

@@ -14,7 +14,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.messages import joined
-from memcore.networks.network import EmbeddingAndHead, Layer, Model
+from memcore.networks.network import EmbeddingAndHead, Layer, Model, with_layers
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.share import padded, shared
 from memcore.networks.stages import cut
@@ -27,8 +27,7 @@ FUSED = "nanotron"
 
 def converted(model: Model, ranks: int) -> Model:
     """Return the model with its modules as one tensor-parallel rank has it; the vocabulary is padded for the ranks."""
-    network = model.network
-    runs = tuple(tuple(_layer(layer) for layer in run) for run in network.runs)
+    network = with_layers(model.network, _layer)
     embedding_and_head = network.embedding_and_head
     embedding_and_head = replace(
         embedding_and_head,
@@ -36,7 +35,7 @@ def converted(model: Model, ranks: int) -> Model:
         head=replace(embedding_and_head.head, split="outer"),
     )
     sizes = {**model.sizes, "V": padded(model.sizes["V"], 1, ranks)}
-    found = replace(model, network=replace(network, runs=runs, embedding_and_head=embedding_and_head), sizes=sizes)
+    found = replace(model, network=replace(network, embedding_and_head=embedding_and_head), sizes=sizes)
     return found if ranks == 1 else shared(found)
 
 

@@ -10,13 +10,17 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil, comb
 
-from memcore.config.defaults import Defaults
+from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError
+from memcore.layers.torchtitan.experts import can_share
+from memcore.layers.torchtitan.model import expresses
 from memcore.layers.torchtitan.network import with_copied_heads, with_fused_heads
 from memcore.messages import Message
+from memcore.networks.catalog import find_model
 from memcore.networks.network import Model
 from memcore.networks.separate_experts import ARRIVED, ROWS, cut_crosswise, divided, experts_of, separated, spelled_out
 from memcore.trace.engine import Engine
@@ -129,15 +133,44 @@ def _tokens(sizes: Mapping[str, int]) -> int:
 def layer_code(read: Defaults) -> str:
     """Return whose layers run; those of torchtitan are the ones that share routed experts."""
     own = framework_of(read).implementation
-    shares = (read.given(SIZE) or 1) > 1 and not extension_of(read).capacity
-    found: str = read.given(Training.implementation) or (_TITAN if shares else own)
+    found: str = read.given(Training.implementation) or (_TITAN if _shares(read) else own)
     return found
+
+
+def with_mixers(config: Config, read: Defaults) -> tuple[Config, Defaults]:
+    """The config with transformers' layers around experts that ranks share, where a framework has such networks.
+
+    Source: NeMo Automodel, components/models (qwen3_5_moe, qwen3_next, nemotron_v3, minimax_m2, glm4_moe): mixers are
+    transformers' or have the same operations, next to experts of components/moe/layers.py.
+    """
+    path = Training.implementation
+    if read.given(path) or not (_shares(read) and framework_of(read).shares_experts):
+        return config, read
+    network = find_model(config.model).network
+    if expresses(network) or not all(map(can_share, experts_of(network))):
+        return config, read
+    config = config.replaced(path, "transformers")
+    found = Defaults(config)
+    own = Message("{}'s own layers", read.given(EngineSettings.framework))
+    found.assumptions = [*read.assumptions, Assumption(path, "transformers", own, notable=True)]
+    return config, found
+
+
+def _shares(read: Defaults) -> bool:
+    return (read.given(SIZE) or 1) > 1 and not extension_of(read).capacity
+
+
+def _own_experts(read: Defaults) -> bool:
+    """Return whether routed experts are as torchtitan keeps them, whoever's layers are around them."""
+    return layer_code(read) == _TITAN or (_shares(read) and framework_of(read).shares_experts)
 
 
 def as_kept(read: Defaults, model: Model) -> Model:
     """The model with matrices of experts and heads as the layers keep them, and norms as the version computes them."""
-    if layer_code(read) != _TITAN:
+    if not _own_experts(read):
         return model
+    if layer_code(read) != _TITAN:
+        return separated(model, fused=framework_of(read).fuses_gates)
     if is_early_titan(read, COPIES_HEADS):
         model = with_copied_heads(model)
     elif _fuses_heads(read):
@@ -159,7 +192,7 @@ def _fuses_heads(read: Defaults) -> bool:
 
 def expert_share(read: Defaults, model: Model, ranks: int, shards: int) -> Model:
     """Return what one rank has of the routed experts."""
-    if layer_code(read) != _TITAN:
+    if not _own_experts(read):
         return model
     many = model.sizes.get("E", shards)
     crowded = shards > (many // ranks if framework_of(read).crosses_experts else many)

@@ -367,7 +367,11 @@ SHARES: Mapping[str, Share] = {
     ),
     "accelerate": Share(
         keys=(
-            Key(path=TorchSettings.reshard_after_forward, name="fsdp_config.fsdp_reshard_after_forward"),
+            Key(
+                path=TorchSettings.reshard_after_forward,
+                name="fsdp_config.fsdp_reshard_after_forward",
+                values={True: True, False: False},
+            ),
             Key(path=TorchSettings.cpu_offload, name="fsdp_config.fsdp_offload_params"),
         ),
     ),

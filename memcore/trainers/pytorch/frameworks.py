@@ -94,8 +94,9 @@ class Framework:
     dispatcher: tuple[str, str] = ("alltoall", "torchtitan's default")
     """How tokens reach the experts that ranks share, and why."""
     fuses_gates: bool = False
-    """The activation of routed experts is compiled, where no block is (NeMo Automodel, components/moe/experts.py,
-    `quick_geglu_deepep`)."""
+    """The activation of routed experts is one kernel, which multiplies by the scores of rows, and the router computes
+    in the dtype of tokens (NeMo Automodel, components/moe/experts.py, `get_expert_activation_for_deepep`; layers.py,
+    `Gate`)."""
     shares_experts: bool = False
     """Its own networks run where ranks share routed experts: gathered parameters stay until the backward pass, and
     experts that no other rank has are no FSDP unit (NeMo Automodel 0.5, components/distributed/config.py,

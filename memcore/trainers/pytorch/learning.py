@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import gcd
 from typing import Any
 
 from memcore.config.defaults import Assumption, Defaults
@@ -165,14 +166,15 @@ def _usual_dtype(read: Defaults, engine: Engine) -> str:
 
 
 def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str]:
-    """The targets that are layers of the model. PEFT passes over others, unless there is nothing else.
+    """The targets that are layers of the model. PEFT passes over other names, unless there is nothing else.
 
+    A path, such as `layers.0`, would be the end of other modules' paths (`check_target_module_exists`).
     Source: peft 0.21, tuners/tuners_utils.py, `inject_adapter` ("Target modules … not found in the base model").
     """
     path, known = Training.adapter.target_modules, (*linear_names(model.network), ALL)
     found = [each for each in targets if each in known]
     others = [each for each in targets if each not in known]
-    if found and others:
+    if found and others and not any("." in each for each in others):
         reason = Message("{} has no {}, so the adapter skips them", model.name, joined(", ", others))
         read.assumptions.append(Assumption(path, found, reason, notable=True))
         return found
@@ -228,7 +230,7 @@ _OF = Training.adapter
 _ROWS = ("trainable-tokens",)
 _OWN: Mapping[Setting[int], tuple[str, ...]] = {
     Training.adapter.decompose_factor: ("lokr",),
-    Training.adapter.block_size: ("oft", "boft"),
+    Training.adapter.block_size: ("oft", "boft", "c3a"),
     Training.adapter.u: ("tinylora",),
     Training.adapter.n_frequency: ("fourierft",),
     Training.adapter.num_trainable_tokens: _ROWS,
@@ -251,7 +253,7 @@ ADAPTER_SETTINGS: tuple[Setting[Any], ...] = (
     *_OWN,
 )
 """All of them but the type."""
-_UNDROPPED = ("lokr", "oft", "boft")
+_UNDROPPED = ("lokr", "oft", "boft", "c3a")
 """Adapters whose dropout concerns other things than inputs."""
 
 
@@ -266,7 +268,10 @@ def _block(read: Defaults, model: Model, kind: str, targets: Sequence[str]) -> i
         return 0
     side = _own(read, kind, Training.adapter.block_size, _BLOCKS.get(kind, 0))
     widths = {linear.name: product(linear.inner, model.sizes) for linear in targeted(model.network, targets)}
-    for name, width in widths.items() if kind == "boft" else ():
+    if kind == "c3a":
+        outer = {linear.name: product(linear.outer, model.sizes) for linear in targeted(model.network, targets)}
+        widths = {name: gcd(width, outer[name]) for name, width in widths.items()}
+    for name, width in widths.items() if kind in ("boft", "c3a") else ():
         if width % side:
             read.refuse(
                 Training.adapter.block_size,
@@ -394,9 +399,19 @@ def _with_rows(read: Defaults, model: Model) -> Model:
     return with_trained_rows(model, tokens, read.take(Training.adapter.dtype, "fp32"))
 
 
-_BLOCKS = {"oft": 32, "boft": 4}
-_UNRANKED = ("ia3", "boft", "fourierft", "road")
-_RANKS = {"vera": 256, "miss": 64, "adalora": 12, "tinylora": 2, "randlora": 32, **dict.fromkeys(_UNRANKED, 1)}
+_BLOCKS = {"oft": 32, "boft": 4, "c3a": 256}
+_UNRANKED = ("ia3", "boft", "fourierft", "road", "c3a")
+_RANKS = {
+    "vera": 256,
+    "pvera": 256,
+    "miss": 64,
+    "adalora": 12,
+    "tinylora": 2,
+    "randlora": 32,
+    "hira": 32,
+    "gralora": 32,
+    **dict.fromkeys(_UNRANKED, 1),
+}
 """PEFT's defaults, where they are not 8."""
 
 

@@ -18,7 +18,7 @@ from memcore.layers.transformers.liger import KERNELS as KERNELS_OF_LIGER
 from memcore.limits import CHUNKS
 from memcore.messages import Message, joined
 from memcore.networks.adapters import has_prefix
-from memcore.networks.network import Layer, Model
+from memcore.networks.network import Layer, Model, with_layers
 from memcore.networks.parts import Experts, Ffn, is_gated
 from memcore.optimizers.table import OPTIMIZERS
 from memcore.symbols import Axis, split_over
@@ -69,6 +69,7 @@ from memcore.trainers.pytorch.torchtitan_commits import KEEPS_WEIGHTS
 from memcore.trainers.pytorch.transformers_releases import (
     COPIES_FREQUENCIES,
     OWN_LOSS,
+    SPELLS_GATED_NORM,
     STARTS_NEW,
     before,
     causal_loss,
@@ -319,7 +320,7 @@ def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: b
     named = Message("{}'s own layers", read.given(EngineSettings.framework))
     reason = named if own != "transformers" else "its layers have routed experts" if parallel else None
     found: str = read.take(path, layer_code(read), reason)
-    if parallel and found != "torchtitan":
+    if parallel and found != "torchtitan" and not framework_of(read).shares_experts:
         read.refuse(path, "found {!r}; expert parallelism is supported only with 'torchtitan'", found)
     code_of(found).check(model.network)
     if found == "unsloth" and not engine.copies:
@@ -562,7 +563,8 @@ def _recurrence(read: Defaults, model: Model, sizes: Mapping[str, int], stored: 
         if read.given(Training.kernels) is not None:
             read.refuse(Training.kernels, "{} has no recurrent mixers", model.name)
         return Recurrence()
-    return recurrence(read.take(Training.kernels, "fused"), model, sizes, stored)
+    kernels = read.take(Training.kernels, "fused")
+    return recurrence(kernels, model, sizes, stored, fuses_norm=before(read, SPELLS_GATED_NORM))
 
 
 _AXES = frozenset({"b", "s", "a", "k", "e", "E", "ge", "at", "bt", "bi", "A", "B", "G", "H", "hg", "bg"})
@@ -615,8 +617,8 @@ def _dropping(model: Model, hidden: float | None, attention: float | None) -> Mo
         if hidden is None
         else replace(model.network.embedding_and_head, embedding_dropout=float(hidden))
     )
-    runs = tuple(tuple(changed(layer) for layer in run) for run in model.network.runs)
-    return replace(model, network=replace(model.network, runs=runs, embedding_and_head=embedding_and_head))
+    network = replace(with_layers(model.network, changed), embedding_and_head=embedding_and_head)
+    return replace(model, network=network)
 
 
 def _wrap(read: Defaults, code: LayerCode) -> str:

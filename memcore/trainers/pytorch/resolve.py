@@ -38,6 +38,7 @@ from memcore.trainers.pytorch.expert_parallel import (
     expert_share,
     expert_sizes,
     layer_code,
+    with_mixers,
     worst_imbalance,
 )
 from memcore.trainers.pytorch.extension import Extension, extension_of
@@ -68,7 +69,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     Raises ConfigError for contradictions, and UnsupportedError for what is valid but not supported yet. `fake`
     describes the same step on fake tensors, as simulations run it.
     """
-    config, read = understood(config)
+    config, read = with_mixers(*understood(config))
     engine = _engine(read)
     extension = extension_of(read)
     model = unscheduled(read, extension.convert(learning_model(read, _as_run(read, config), engine)), engine)

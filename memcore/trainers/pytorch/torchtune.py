@@ -549,6 +549,8 @@ def _loss_keys(config: Config, recipe: str) -> dict[str, Any]:
     return keys
 
 
+_TENSOR_PLAN = {"tensor_parallel_plan._component_": "torchtune.models.llama3.base_llama_tp_plan"}
+"""How matrices are split, which a recipe asks for."""
 TORCHTUNE = Tool(
     name="torchtune",
     title="torchtune",
@@ -588,6 +590,7 @@ TORCHTUNE = Tool(
         Key(path=Hardware.num_gpus, name=GPUS),
     ),
     meanings=(
+        Meaning(sets={}, keys=_TENSOR_PLAN),
         Meaning(sets={Training.precision: "bf16"}, keys={"dtype": "bf16"}),
         Meaning(sets={Training.precision: "fp32"}, keys={"dtype": "fp32"}),
         Meaning(
@@ -612,9 +615,7 @@ TORCHTUNE = Tool(
     written=_written,
     adapters=_LORA_OF,
     implied={Training.loss: {"cross-entropy-fp32": {Training.method.name: "dpo"}}},
-    alongside={
-        "tensor_parallel_dim": ("tensor_parallel_plan._component_", "torchtune.models.llama3.base_llama_tp_plan"),
-    },
+    alongside={"tensor_parallel_dim": next(iter(_TENSOR_PLAN.items()))},
     unsaid={
         **dict.fromkeys((
             Training.precision, Training.micro_batch_size, Training.gradient_accumulation_steps,

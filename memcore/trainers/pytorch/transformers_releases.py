@@ -40,6 +40,9 @@ nothing, and since 5.0 as many as it will have (modeling_utils.py, `caching_allo
 QUANTIZES_IN_TURN: Release = (5, 4)
 """Each matrix is quantized before the next is read; from 5.0 on, threads read all of them ahead, in 16 bits and onto
 the GPU (core_model_loading.py, `convert_and_load_state_dict_in_model`: `has_on_the_fly_quantization`)."""
+SPELLS_GATED_NORM: Release = (5, 15)
+"""The gated norm after the delta rule is PyTorch's operations; before, flash-linear-attention's `FusedRMSNormGated`
+where that package is installed (`__init__` of Qwen3-Next's, Qwen3.5's and OLMo Hybrid's `GatedDeltaNet`)."""
 COPIES_FREQUENCIES: Release = (5, 0)
 """Rotary frequencies as they were made are a second buffer; before, both names were of one tensor
 (`original_inv_freq`, modeling_llama.py)."""
@@ -85,6 +88,7 @@ _RUNS: Mapping[str, str] = {
     "llama-factory": "0.8 4.41, 0.9 4.45, 0.9.1 4.46, 0.9.2 4.49, 0.9.3 4.52, 0.9.4 4.57, 0.9.5 5.6",
     "ms-swift": "2.0 4.40, 2.3 4.44, 2.4 4.45, 2.5 4.46, 3.0 4.48, 3.1 4.49, 3.2 4.50, 3.3 4.51, 3.4 4.52, 3.7 4.55, "
     "3.8 4.56, 3.9 4.57, 4.0 5.2",
+    "nemo-automodel": "0.1 4.55, 0.2 4.57, 0.3 5.0, 0.4 5.5, 0.5 5.8, 0.6 5.12, 0.7 5.18",
     "open-instruct": "0.1 4.57, 0.3 5.4",
     "trl": "0.8 4.39, 0.9 4.41, 0.10 4.44, 0.12 4.46, 0.13 4.47, 0.14 4.48, 0.16 4.50, 0.17 4.51, 0.18 4.52, "
     "0.20 4.54, 0.21 4.55, 0.22 4.56, 0.24 4.57, 0.28 5.1, 0.29 5.2, 1.0 5.4, 1.1 5.5, 1.3 5.6, 1.5 5.9, "
@@ -92,7 +96,7 @@ _RUNS: Mapping[str, str] = {
     "verl": "0.2 4.47, 0.3 4.50, 0.4 4.52, 0.5 4.53, 0.6 4.57, 0.7.1 5.3, 0.9 5.10",
 }
 """The release of transformers that a tool's release runs, from each of its releases on: the newest that it admits
-(axolotl, requirements.txt and pyproject.toml; LLaMA-Factory, requirements.txt and pyproject.toml; ms-swift,
+(axolotl, requirements.txt and pyproject.toml; LLaMA-Factory, the same; NeMo Automodel, pyproject.toml; ms-swift,
 requirements/framework.txt; open-instruct, pyproject.toml; verl 0.2 and 0.9, requirements.txt); for TRL, which says
 only what it needs at least, and verl's releases between, which say nothing, the newest of its day (verl 0.8:
 docker/Dockerfile.stable.vllm)."""

@@ -206,9 +206,12 @@ def batch(normalized: dict[str, Any], ranks: object) -> None:
 
 
 def usual_reduction(config: Config) -> str:
-    """The dtype in which gradients are reduced where a job says nothing: of weights in half precision, theirs."""
+    """The dtype in which gradients are reduced where a job says nothing: without masters, that of products."""
     precision = str(config[Training.precision])
-    return precision if precision in ("bf16", "fp16") else "fp32"
+    if precision.endswith("-mixed"):
+        return "fp32"
+    computed = str(config[Training.compute_dtype] or config[Training.parameter_dtype] or precision)
+    return computed if computed in ("bf16", "fp16") else "fp32"
 
 
 def _written(config: Config) -> dict[str, Any]:

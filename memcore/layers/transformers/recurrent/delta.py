@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.recurrent.kernels_delta import chunk_gated_delta_rule
+from memcore.layers.transformers.recurrent.kernels_gated_norm import gated_norm
 from memcore.layers.transformers.recurrent.shared import causal_convolution, projection, without_padding
 from memcore.networks.parts import SpecialMixer
 from memcore.networks.recurrences import DELTA_CHUNK, DELTA_CHUNKS
@@ -28,7 +29,7 @@ from memcore.tensors.reshaping import (
     store,
 )
 from memcore.tensors.running import cumsum, exp, masked_fill, softplus, triangle
-from memcore.tensors.tensor import Tensor
+from memcore.tensors.tensor import Parameter, Tensor
 
 _CHUNKED: Shape = (DELTA_CHUNKS, DELTA_CHUNK)
 
@@ -49,7 +50,7 @@ def gated_delta(
         beta = sigmoid(b)
         g = _decay(a, weights, name)
         core_attn_out = _ruled(query, key, value, g, beta, part, context)
-        core_attn_out = _gated_norm(core_attn_out, fold(z, 0, 3), weights[f"{name}.norm.weight"])
+        core_attn_out = _normed(core_attn_out, fold(z, 0, 3), weights[f"{name}.norm.weight"], context)
         core_attn_out = regroup(core_attn_out, 2, 2, ("B", "dv"))
         return projection(core_attn_out, weights, f"{name}.out_proj", part), None
 
@@ -73,7 +74,7 @@ def separate_delta(
         g = _decay(projection(hidden_states, weights, f"{name}.a_proj", part), weights, name)
         output = _ruled(query, key, value, g, beta, part, context)
         gate = projection(hidden_states, weights, f"{name}.g_proj", part)
-        output = _gated_norm(output, fold(gate, 0, 3), weights[f"{name}.o_norm.weight"], "o_norm")
+        output = _normed(output, fold(gate, 0, 3), weights[f"{name}.o_norm.weight"], context, "o_norm")
         output = regroup(output, 2, 2, ("B", "dv"))
         return projection(output, weights, f"{name}.o_proj", part), None
 
@@ -126,10 +127,12 @@ def _project_apart(hidden_states: Tensor, weights: Weights, name: str, part: Spe
     return mixed_qkv, z, b, a, (), ()
 
 
-def _gated_norm(hidden_states: Tensor, gate: Tensor, weight: Tensor, name: str = "norm") -> Tensor:
-    """`Qwen3NextRMSNormGated`: a norm over each head, then the gate."""
+def _normed(hidden_states: Tensor, gate: Tensor, weight: Parameter, context: Context, name: str = "norm") -> Tensor:
+    """A norm over each head, then the gate: `Qwen3NextRMSNormGated`, or `FusedRMSNormGated` of the kernels' package."""
     input_dtype = hidden_states.dtype
     with hidden_states.tape.module(name):
+        if context.recurrence.fuses_norm:
+            return gated_norm(hidden_states, gate, weight)
         hidden_states = to(hidden_states, "fp32")
         variance = mean(power(hidden_states))
         hidden_states = mul(hidden_states, rsqrt(add_scalar(variance)))

@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from memcore.networks.network import Model
+from memcore.networks.network import Model, with_layers
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.symbols import Axis, Quotient, Shape, split_over
@@ -38,12 +38,9 @@ def targets_of(model: Model) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def adapted(model: Model, targets: tuple[str, ...], rank: int, dtype: str, dropout: float, *, each: bool) -> Model:
     """The model with everything frozen but the adapters that it gets; `each` expert one, or all of a rank the same."""
-    network = model.network
-    layers = {id(layer): layer for run in network.runs for layer in run}
-    made = {name: _adapted(layer, targets, dtype, dropout, each) for name, layer in layers.items()}
-    runs = tuple(tuple(made[id(layer)] for layer in run) for run in network.runs)
+    network = with_layers(model.network, lambda layer: _adapted(layer, targets, dtype, dropout, each))
     whole = {"ra": rank, "tp": 1, "ep": 1, "etp": 1}
-    return replace(model, network=replace(network, runs=runs, adapted=True), sizes={**model.sizes, **whole})
+    return replace(model, network=replace(network, adapted=True), sizes={**model.sizes, **whole})
 
 
 def _last(name: str) -> str:

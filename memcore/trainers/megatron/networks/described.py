@@ -6,7 +6,7 @@ argument is written that would make another network.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from memcore.networks.catalog import content_of, find_model
 from memcore.networks.network import EmbeddingAndHead, Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
 from memcore.symbols import Axis
+from memcore.trainers.megatron.networks.adapted import ALL, targets_of
 from memcore.trainers.megatron.networks.converted import as_megatron
 
 FAMILY = "megatron"
@@ -52,8 +53,23 @@ def numbers(config: Config) -> dict[str, Any]:
     """Arguments that change no size, as the model's config.json has them."""
     content = content_of(config.model)
     given = {ours: next((content[name] for name in names if name in content), None) for ours, names in _NUMBERS.items()}
-    given |= {name: content.get(theirs) for name, theirs in _GROUPED.items() if content.get("n_group", 1) != 1}
+    if content.get("n_group", 1) != 1 and find_model(config.model).has_experts:
+        given |= {name: content.get(theirs) for name, theirs in _GROUPED.items()}
     return {name: value for name, value in given.items() if isinstance(value, (int, float))}
+
+
+def of_all(model: Any, targets: Sequence[str]) -> str | list[str]:
+    """`all-linear` for the names of all linear layers of a model that get an adapter, else the names.
+
+    >>> four = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
+    >>> of_all("llama-3.1-8b", four), of_all("deepseek-ai/DeepSeek-V2-Lite", four)[:2]
+    ('all-linear', ['linear_qkv', 'linear_proj'])
+    """
+    try:
+        known = targets_of(as_megatron(find_model(model)))
+    except MemcoreError:
+        return ALL
+    return ALL if {*known} <= {*targets} else list(targets)
 
 
 def _arguments(model: Model, tokens: int) -> Iterator[tuple[str, Any]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from memcore.networks.network import Layer, Model, Network, Tower
+from memcore.networks.network import Layer, Model, Network, Tower, with_layers
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Weight
 from memcore.symbols import Axis
@@ -78,12 +78,9 @@ def deepened(runs: Runs, repeats: Sequence[int], count: int) -> Runs:
 
 def _divided(tower: Tower, rows: Axis) -> Tower:
     """Build the tower from Megatron-Core's layers."""
-    made = {layer: _layer(layer, rows) for run in tower.runs for layer in run}
-    runs = tuple(tuple(made[layer] for layer in run) for run in tower.runs)
     return replace(
-        tower,
+        with_layers(tower, lambda layer: _layer(layer, rows)),
         variant=DIVIDED_VARIANTS[0],
-        runs=runs,
         outer_weights=tuple(map(_sharded, tower.outer_weights)),
         divided=True,
     )
