@@ -21,9 +21,10 @@ def longcat(config: Config) -> Config:
 
     transformers 5.23 has theirs of gate and up (`LongcatFlashExperts.__init__`), which no checkpoint holds.
     """
-    own = {"zero_expert_num": 0} if "auto_map" in config else {}
-    kept = {key: value for key, value in config.items() if key not in _HASHED}
-    return {**kept, **own, "model_type": "longcat_flash", "architectures": ["LongcatFlashForCausalLM"]}
+    own: Config = {"zero_expert_num": 0} if "auto_map" in config else {}
+    if config.get("model_type") != "longcat_flash":
+        own = {**own, "model_type": "longcat_flash", "architectures": ["LongcatFlashForCausalLM"]}
+    return {**{key: value for key, value in config.items() if key not in _HASHED}, **own}
 
 
 def longcat_more(config: Config) -> tuple[Weight, ...]:

@@ -128,11 +128,11 @@ _DELTA = {
     "head_dim": "linear_head_dim",
     "short_conv_kernel_size": "linear_conv_kernel_dim",
 }
-_GLM_LAYERS: Mapping[str, Callable[[int], str]] = {
-    "layer_types": lambda place: "linear_attention" if (place + 1) % 4 else "deepseek_sparse_attention",
-    "mlp_layer_types": lambda place: "dense" if place < 3 else "sparse",
+_GLM_LAYERS: Mapping[str, tuple[str, Callable[[int], bool]]] = {
+    "layer_types": ("linear_attention", lambda place: (place + 1) % 4 > 0),
+    "mlp_layer_types": ("dense", lambda place: place < 3),
 }
-"""Which layer is what, as far as its rows are proved."""
+"""Which layers are of one kind, as far as the rows are proved: all others are of the other kind."""
 
 
 def glm5_next(config: Config) -> Config:
@@ -141,10 +141,11 @@ def glm5_next(config: Config) -> Config:
     if isinstance(text, Mapping):
         return {**config, "text_config": glm5_next(text)}
     given = config.get("linear_attn_config")
-    for key, kind in _GLM_LAYERS.items():
+    for key, (kind, known) in _GLM_LAYERS.items():
         listed = config.get(key)
-        if isinstance(listed, list) and listed != (usual := [kind(place) for place in range(len(listed))]):
-            raise _only(key, shown(listed), usual)
+        if isinstance(listed, list) and any((each == kind) != known(place) for place, each in enumerate(listed)):
+            said = "found {}, which is not supported in this family yet"
+            raise ConfigError.at(f"model.{key}", said, shown(listed))
     if not isinstance(given, Mapping):
         return config
     kept = {key: value for key, value in config.items() if key != "linear_attn_config"}
