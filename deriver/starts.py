@@ -58,7 +58,7 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
 """As keys with dots."""
 _DECODERS = (
     *("BertLMHeadModel", "RobertaForCausalLM", "XLMRobertaForCausalLM", "CamembertForCausalLM"),
-    *("ElectraForCausalLM", "BertGenerationDecoder"),
+    *("ElectraForCausalLM",),
 )
 _DEEPSEEK_VL = ("DeepseekVLForConditionalGeneration", "DeepseekVLHybridForConditionalGeneration")
 CLASSES: Mapping[str, Mapping[str, Any]] = {
