@@ -23,7 +23,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from deriver import building, caches, deriving, heads, sampling
 from deriver.samples import Sample, Samples, defaults, gather, several, sizes, take
-from deriver.starts import BY_WORD, CLASSES, CONDITIONS, LABELLED, STARTS, WRITTEN, start_of
+from deriver.starts import BY_WORD, CLASSES, CONDITIONS, LABELLED, STARTS, start_of
+from deriver.written import WRITTEN
 from memcore.errors import MemcoreError
 from memcore.networks import derived, derived_model, formulas
 from memcore.networks.families import ALIASES, FAMILIES
@@ -57,9 +58,10 @@ def row_of(model_type: str, name: str, start: building.Flat, seconds: int) -> di
 
 
 def _written_row(model_type: str, name: str, start: building.Flat) -> dict[str, Any]:
-    """A row that was written by hand, proved."""
-    row = {**_proved_row(defaults(model_type, name, start)), **WRITTEN[name]}
+    """A row that was written by hand, in whole or in part, proved."""
     samples = sizes(model_type, name, start)
+    found = defaults(model_type, name, start) if "tensors" in WRITTEN[name] else samples
+    row = {**_proved_row(found), **WRITTEN[name]}
     unseen = [*samples.found, *several(samples, PROOFS), *_whole(samples)]
     unseen = [each for each in unseen if all(each.given.get(key, only) == only for key, only in row["fixed"].items())]
     wrong = [sample.given for sample in unseen if not _right(row, name, sample)]
@@ -372,9 +374,11 @@ def _text(
     types: dict[str, dict[str, str]], classes: dict[str, dict[str, Any]], further: dict[str, dict[str, Any]]
 ) -> str:
     """The file, one class a line."""
-    others = sorted({*building.types()} - {*types, *FAMILIES, *COMPOSITES, *ALIASES})
+    known = {*types, *FAMILIES, *COMPOSITES, *ALIASES}
+    uses = {name: building.use(name) for name in sorted({*CONFIG_MAPPING, *building.types()} - known)}
+    others = {name: use for name, use in uses.items() if use is not None}
     lines = [
-        f'"others": {json.dumps(others)},\n"parts": {_parts()},\n"keys": {_keys(classes)},',
+        f'"others": {json.dumps(others, separators=(",", ":"))},\n"parts": {_parts()},\n"keys": {_keys(classes)},',
         f'"types": {json.dumps(dict(sorted(types.items())), separators=(",", ":"))}',
     ]
     tables = (f'"{name}": {{\n{_lines(rows)}\n}}' for name, rows in (("heads", further), ("classes", classes)))

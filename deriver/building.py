@@ -56,6 +56,26 @@ def types() -> list[str]:
     return sorted({name for table in TABLES for name in _table(table)})
 
 
+USES = {
+    "VIDEO": "videos",
+    "DETECTION|SEGMENTATION|DEPTH|IMAGE|MASK_GENERATION|KEYPOINT|BACKBONE|VISUAL": "images",
+    "AUDIO|SPEECH|CTC|WAVEFORM|SPECTROGRAM|RNNT|TDT": "sounds",
+    "TIME_SERIES": "time series",
+}
+"""What a type works on, by the names of auto classes that list it; the first that matches."""
+
+
+def use(model_type: str) -> str | None:
+    """What a type works on, empty if no auto class says it; None for parts of others, which none has."""
+    tables = {
+        name: table for name, table in vars(modeling_auto).items() if re.fullmatch(r"MODEL_.*MAPPING_NAMES", name)
+    }
+    listed = [name for name, table in tables.items() if model_type in table]
+    if not listed:
+        return None
+    return next((word for mark, word in USES.items() if any(re.search(mark, name) for name in listed)), "")
+
+
 def class_name(model_type: str) -> str:
     """The class that its checkpoints mostly have."""
     if model_type in CHECKPOINTS:

@@ -24,7 +24,7 @@ from memcore.networks.patterns import TYPES, Place, compress
 from memcore.networks.published import published_extras
 from memcore.networks.reader import Reader
 from memcore.networks.short import expand, is_short
-from memcore.networks.unknown import as_llama
+from memcore.networks.unknown import as_llama, check_known
 from memcore.networks.weights import Linear, Norm, Weight
 from memcore.units import shown
 
@@ -267,10 +267,7 @@ def known_families() -> tuple[str, ...]:
 
 def _unknown(config: Mapping[str, object]) -> Model:
     """A family without a row, read as Llama-like with a warning; what its keys leave open widens the range."""
-    if config.get("model_type") in derived().get("others", ()):
-        raise ConfigError.at(
-            "model.model_type", "found {!r}, a family of transformers that is not supported yet", config["model_type"]
-        )
+    check_known(config)
     first, *others = as_llama(config, known_families())
     model_type = config.get("model_type")
     warning = Message(

@@ -332,6 +332,8 @@ class Dense:
     """A key that multiplies the width."""
     symbol: str = "f"
     bias: str | bool = False
+    down_bias: bool = False
+    """Whether the last matrix alone has one."""
     activation: str = "hidden_act"
     fixed_activation: str | None = None
     """What the code fixes instead."""
@@ -349,14 +351,14 @@ class Dense:
         activation = self.fixed_activation or activation_of(reader, self.activation)
         learned = self.learned if activation == "xielu" else ()
 
-        def matrix(name: str, outer: Shape, inner: Shape, split: str) -> Linear:
-            return Linear(_within(self.module, name), outer, inner, bias, self.transposed, split)
+        def matrix(name: str, outer: Shape, inner: Shape, split: str, *, biased: bool = bias) -> Linear:
+            return Linear(_within(self.module, name), outer, inner, biased, self.transposed, split)
 
         return FeedForward(
             module=self.module,
             gate=matrix(self.gate, (f,), ("h",), "outer") if self.gate else None,
             up=matrix(self.up, (2, f) if self.fused else (f,), ("h",), "outer"),
-            down=matrix(self.down, ("h",), (f,), "inner"),
+            down=matrix(self.down, ("h",), (f,), "inner", biased=bias or self.down_bias),
             activation=activation,
             fused=self.fused,
             gating=self.gating,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import NAME_LENGTH
 from memcore.messages import Message, joined
+from memcore.networks.derived import derived
 from memcore.units import shown
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -36,6 +37,38 @@ _EMBEDDED = re.compile(r"embedding_size|embedding_dim|embed_dim|word_embed_proj_
 _ARCHITECTURE = re.compile(r"CausalLM|LMHead|LanguageModel|DoubleHeads")
 """What the name of a decoder's class contains."""
 _PLAIN_LAYERS = {"full_attention", "sliding_attention", "attention"}
+
+
+USES: Mapping[str, Message | None] = {
+    "": None,
+    "images": Message("images"),
+    "sounds": Message("sounds"),
+    "time series": Message("time series"),
+    "videos": Message("videos"),
+}
+"""What families of transformers work on that are not supported."""
+
+
+def check_known(config: Mapping[str, object]) -> None:
+    """Refuse a family of transformers that is not supported, and say what is.
+
+    Raises ConfigError.
+    """
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or model_type not in derived().get("others", {}):
+        return
+    use = USES[derived()["others"][model_type]]
+    found = (
+        Message("found {!r}, a family of transformers that is not supported yet", model_type)
+        if use is None
+        else Message("found {!r}, a family of transformers for {} that is not supported yet", model_type, use)
+    )
+    said = "{}; memcore answers for language models and for those encoders that `memcore models --families` lists"
+    raise ConfigError.at("model.model_type", said, found)
+
+
+_TEXTS = ("text_config", "llm_config", "language_config")
+"""Parts of a file that describe a language model."""
 
 
 def as_llama(config: Mapping[str, object], known: tuple[str, ...]) -> tuple[dict[str, object], ...]:
@@ -79,13 +112,18 @@ def _decodes(architectures: object) -> bool:
 
 def _refusal(config: Mapping[str, object], known: tuple[str, ...], missing: list[str], foreign: list[str]) -> Problem:
     model_type = config.get("model_type")
+    inside = next((key for key in _TEXTS if isinstance(config.get(key), Mapping)), None)
+    if inside is not None:
+        why = Message("give what is inside of {} as the model to have its language model alone", inside)
+    elif missing:
+        why = Message("it cannot be read like Llama: missing {}", joined(", ", missing))
+    else:
+        why = Message("it has parts that Llama does not have: {}", joined(", ", foreign))
     message = Message(
         "unknown family {}, not among the {} supported (`memcore models --families`); {}",
         shown(model_type),
         len(known),
-        Message("it cannot be read like Llama: missing {}", joined(", ", missing))
-        if missing
-        else Message("it has parts that Llama does not have: {}", joined(", ", foreign)),
+        why,
     )
     return Problem(
         "model.model_type", message, nearest(model_type[:NAME_LENGTH], known) if isinstance(model_type, str) else None

@@ -173,6 +173,19 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "the values of these keys contradict each other: {keys}": "这些键的值互相矛盾：{keys:s}",
     "found {value}, which is not supported in this family yet": "值为 {value}，该系列暂不支持",
     "found {value}, a family of transformers that is not supported yet": "值为 {value}，transformers 的该系列暂不支持",
+    "found {value}, a family of transformers for {use} that is not supported yet": (
+        "值为 {value}，transformers 中处理{use:s}的该系列暂不支持"
+    ),
+    "memcore answers for language models and for those encoders that `memcore models --families` lists": (
+        "memcore 可计算语言模型，以及 `memcore models --families` 所列的编码器"
+    ),
+    "images": "图像",
+    "sounds": "声音",
+    "time series": "时间序列",
+    "videos": "视频",
+    "give what is inside of {key} as the model to have its language model alone": (
+        "将 {key} 中的内容作为模型给出，即可只计算其语言模型"
+    ),
     "found no {parts}": "未找到 {parts:s}",
     "the defaults of its class in transformers are used": "采用 transformers 中该类的默认值",
     "frames of several codes": "每帧含多个编码",

@@ -1,10 +1,10 @@
 """Networks outside of transformers whose towers are only counted: a language model that has a row, and the rest.
 
-Sources: vllm 0.33, model_executor/models (`deepseek_vl2`, `deepseek_ocr2`, `deepencoder2`, `molmo`, `keye`, `ovis2_5`,
-`kimi_k25_vit`), and the code in the repositories of vikhyatk/moondream2, Qwen/Qwen-VL-Chat (`visual.py`),
-Qwen/Qwen-Audio-Chat (`audio.py`), zai-org/cogvlm2-llama3-chat-19B (`modeling_cogvlm.py`), NVlabs/VILA,
-openbmb/MiniCPM-V (`resampler.py`) and nvidia/LocateAnything-3B; tests/truth/published.json holds files and published
-totals.
+Sources: vllm 0.33, model_executor/models (`deepseek_vl2`, `deepseek_ocr2`, `deepencoder2`, `molmo`, `keye`,
+`keye_vl1_5`, `ovis2_5`, `kimi_k25_vit`, `openvla`, `nvlm_d`, `intern_vit`, `step_vl`), and the code in the repositories
+of vikhyatk/moondream2, Qwen/Qwen-VL-Chat (`visual.py`), Qwen/Qwen-Audio-Chat (`audio.py`),
+zai-org/cogvlm2-llama3-chat-19B (`modeling_cogvlm.py`), NVlabs/VILA, openbmb/MiniCPM-V (`resampler.py`) and
+nvidia/LocateAnything-3B; tests/truth/published.json holds files and published totals.
 """
 
 from __future__ import annotations
@@ -393,11 +393,11 @@ def _pooling_head(vision: object) -> int:
 
 
 def _keye(config: Config) -> Iterator[Weight]:
-    """Keye-VL's SigLIP, and a projector of four patches each."""
+    """Keye-VL's SigLIP, and a projector of four patches each, which 1.5 norms together (vllm, `keye_vl1_5.py`)."""
     layers, width, places = _siglip(config.get("vision_config"))
-    hidden = whole(config.get("hidden_size"))
+    hidden, normed = whole(config.get("hidden_size")), 1 if config.get("model_type") == "Keye" else 4
     yield part("visual.vision_model", layers, (places + _PACKED) * width)
-    yield part("mlp_AR", norms(1, width), matrix(4 * width, 4 * width), matrix(hidden, 4 * width))
+    yield part("mlp_AR", norms(1, normed * width), matrix(4 * width, 4 * width), matrix(hidden, 4 * width))
 
 
 _POOLING = "pooling head, which servers do not load"
@@ -518,6 +518,65 @@ def _inside(config: Config, key: str) -> Config:
     return found
 
 
+_PRISMATIC = {
+    "image_sizes": [224, 224],
+    "timm_model_ids": ["vit_large_patch14_reg4_dinov2.lvd142m", "vit_so400m_patch14_siglip_224"],
+    "use_fused_vision_backbone": True,
+}
+"""The only towers that OpenVLA's checkpoints have (vllm 0.33, models/openvla.py)."""
+
+
+def _openvla(config: Config) -> Config:
+    """OpenVLA's language model is Llama 2; its class's sizes stand for those that the file leaves out."""
+    for key, only in _PRISMATIC.items():
+        if config.get(key) != only:
+            said = "found {}, but only {} is supported for this family"
+            raise ConfigError.at(f"model.{key}", said, shown(config.get(key)), shown(only))
+    return _inside(config, "text_config")
+
+
+def _openvla_towers(config: Config) -> Iterator[Weight]:
+    """DINOv2 with registers, SigLIP with its pooling head, and three matrices that read what both see."""
+    width, registers = 1024, 4
+    outer = matrix(width, 3 * 14 * 14) + (16 * 16 + 1 + registers) * width + norms(1, width)
+    yield part("vision_backbone.featurizer", blocks(24, width, 4 * width), 24 * 2 * width, outer)
+    vision = {"image_size": 224}
+    layers, seen, places = _siglip(vision)
+    yield part("vision_backbone.fused_featurizer", layers, places * seen, _pooling_head(vision))
+    both, hidden = width + seen, whole(within(config, "text_config", "hidden_size"), 4096)
+    yield part("projector", matrix(4 * both, both), matrix(hidden, 4 * both), matrix(hidden, hidden))
+
+
+def _nvlm_towers(config: Config) -> Iterator[Weight]:
+    """InternViT with as many heads as eight GPUs can share, seven of which are empty, and a projector without biases.
+
+    The matrices of empty heads are in the checkpoint, too.
+    """
+    vision, text = config.get("vision_config"), config.get("llm_config")
+    names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "patch_size")
+    width, wide, layers, heads, patch = (whole(within(vision, key), 1) for key in names)
+    places = (whole(within(vision, "image_size"), 448) // patch) ** 2
+    inner = (heads + 7) * (width // heads)
+    attention = 3 * width * inner + matrix(width, inner) + 2 * inner
+    layer = attention + matrix(wide, width) + matrix(width, wide) + 4 * width
+    yield part("vision_model", layers * layer, matrix(width, 3 * patch * patch), (places + 2) * width)
+    hidden, between = whole(within(text, "hidden_size")), whole(within(text, "intermediate_size"))
+    yield part("mlp1", norms(1, 4 * width), 4 * width * between, between * hidden)
+
+
+_STEP = {"width": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads"}
+
+
+def _step_towers(config: Config) -> Iterator[Weight]:
+    """Step3-VL's perception encoder, which is that of Step 3.7, and a matrix."""
+    vision, hidden = _inside(config, "vision_config"), whole(within(config, "text_config", "hidden_size"))
+    found = {_STEP.get(key, key): value for key, value in vision.items()}
+    sizes = tensors({**found, "model_type": "step3p5_vision"}, "Step3p7VisionModel", "model.vision_config")
+    yield part("vision_model", sum(prod(each.shape) for each in sizes))
+    seen = 4 * whole(vision.get("width"), 1536)
+    yield part("vit_large_projector", matrix(hidden, seen, int(config.get("projector_bias") is not False)))
+
+
 def _nothing(config: Config) -> Iterator[Weight]:
     yield from ()
 
@@ -563,7 +622,12 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "NemotronH_Nano_VL_V2": (Counted(_nano_vl, _nano_towers),),
     "multi_modality": (Counted(_janus, _janus_towers, published=_used),),
     "molmo": (Counted(_molmo, _molmo_towers),),
-    "Keye": (Counted(_as("qwen3", "vision_config", "rope_scaling"), _keye, published=_pooled),),
+    **dict.fromkeys(
+        ("Keye", "KeyeVL1_5"), (Counted(_as("qwen3", "vision_config", "rope_scaling"), _keye, published=_pooled),)
+    ),
+    "openvla": (Counted(_openvla, _openvla_towers),),
+    "NVLM_D": (Counted(lambda config: _inside(config, "llm_config"), _nvlm_towers),),
+    "step_robotics": (Counted(lambda config: _inside(config, "text_config"), _step_towers),),
     "kimi_k3": (Counted(_k3, _k3_towers),),
     "ovis2_5": (Counted(lambda config: _inside(config, "llm_config"), _ovis),),
     "moondream1": (

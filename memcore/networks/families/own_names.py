@@ -9,7 +9,7 @@ GSAI-ML/LLaDA-8B-Instruct; vllm 0.33, models/ovis.py and models/hyperclovax_visi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from memcore.errors import ConfigError
 from memcore.units import shown
@@ -121,3 +121,32 @@ def blt(config: Config) -> Config:
     if type(narrow) is not int or type(times) is not int or narrow * times == wide:
         return config
     return {**config, "global_config": {**inner, "encoder_cross_output_size": narrow * times}}
+
+
+_DELTA = {
+    "num_heads": "linear_num_heads",
+    "head_dim": "linear_head_dim",
+    "short_conv_kernel_size": "linear_conv_kernel_dim",
+}
+_GLM_LAYERS: Mapping[str, tuple[str, Callable[[int], bool]]] = {
+    "layer_types": ("linear_attention", lambda place: (place + 1) % 4 > 0),
+    "mlp_layer_types": ("dense", lambda place: place < 3),
+}
+"""Which layers are of one kind, as far as the rows are proved: all others are of the other kind."""
+
+
+def glm5_next(config: Config) -> Config:
+    """GLM-5.3 Flash's file has the sizes of its delta rule in an object (`Glm5NextTextConfig.__post_init__`)."""
+    text = config.get("text_config")
+    if isinstance(text, Mapping):
+        return {**config, "text_config": glm5_next(text)}
+    given = config.get("linear_attn_config")
+    for key, (kind, known) in _GLM_LAYERS.items():
+        listed = config.get(key)
+        if isinstance(listed, list) and any((each == kind) != known(place) for place, each in enumerate(listed)):
+            said = "found {}, which is not supported in this family yet"
+            raise ConfigError.at(f"model.{key}", said, shown(listed))
+    if not isinstance(given, Mapping):
+        return config
+    kept = {key: value for key, value in config.items() if key != "linear_attn_config"}
+    return {**kept, **{name: given[key] for key, name in _DELTA.items() if key in given}}

@@ -25,7 +25,8 @@ from memcore.networks.families.counted import (
     within,
 )
 from memcore.networks.families.ernie import ernie_vl
-from memcore.networks.families.own_names import blt, emu3, got, hyperclova, llada, ovis
+from memcore.networks.families.longcat import longcat, longcat_more
+from memcore.networks.families.own_names import blt, emu3, glm5_next, got, hyperclova, llada, ovis
 from memcore.networks.families.remote_rows import NOTHING
 from memcore.networks.families.switch import contradicted, stepped
 from memcore.networks.weights import Weight
@@ -113,6 +114,14 @@ def _intern(config: Config) -> Config:
         "vision_config": tower,
         "tie_word_embeddings": tied,
     }
+
+
+_SARVAM = {"num_experts": "n_routed_experts", "num_shared_experts": "n_shared_experts"}
+
+
+def _sarvam(config: Config) -> Config:
+    """Sarvam's larger model is DeepSeek-V3's network with other names (vllm 0.33, models/sarvam.py)."""
+    return {**_keys(config, _SARVAM), "model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]}
 
 
 def _kimi(config: Config) -> Config:
@@ -553,7 +562,9 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     **dict.fromkeys(("minimax_text_01", "minimax_m1"), _minimax),
     **dict.fromkeys(("llava", "llava_llama", "llava_mistral", "llava_qwen2"), _llava),
     "nemotron-nas": _blocks,
-    "internvl_chat": _intern,
+    **dict.fromkeys(("internvl_chat", "skywork_chat", "h2ovl_chat"), _intern),
+    **dict.fromkeys(("longcat_flash", "longcat_flash_ngram"), longcat),
+    "sarvam_mla": _sarvam,
     "mixtral": _minimax_m2,
     "interns1": _interns,
     "qwen": _qwen,
@@ -565,6 +576,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "ovis": ovis,
     "Emu3": emu3,
     "GOT": got,
+    **dict.fromkeys(("glm5_next", "glm5_next_text"), glm5_next),
     "llada": llada,
     "vlm": hyperclova,
     "paddleocr_vl": _flat("paddleocr_vl"),
@@ -665,6 +677,7 @@ def _jina_adapters(config: Config) -> tuple[Weight, ...]:
 
 
 _EXTRA_WEIGHTS: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
+    **dict.fromkeys(("longcat_flash", "longcat_flash_ngram"), longcat_more),
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _unused_patches),
     "clip": _concepts,
     "gemma3n": _gemma3n_towers,

@@ -63,6 +63,31 @@ def _chatglm_heads(reader: Reader) -> int:
     return reader.integer("multi_query_group_num" if grouped else "num_attention_heads")
 
 
+_BAILING = Family(
+    mixers={"attention": replace(
+        UNBIASED, module="attention", inputs=("query_key_value",), output="dense", fused="grouped",
+        bias="use_qkv_bias", output_bias="use_bias", norms=("query_layernorm", "key_layernorm"),
+        norm_if="use_qk_norm", rotary="partial",
+    )},
+    ffns={
+        "dense": Dense(bias="use_bias"),
+        "sparse": Routed(
+            variant="deepseek_v3",
+            shared=shared_expert("mlp.shared_experts", times="num_shared_experts"),
+            shared_if="num_shared_experts",
+            correction="gate.expert_bias",
+            correction_if="moe_router_enable_expert_bias",
+            groups=("n_group", "topk_group"),
+            groups_if=lambda reader: reader.value("n_group") is not None,
+            options=NORMALIZED,
+        ),
+    },
+    ffn_plan=first_dense(),
+    embedding="model.word_embeddings",
+    ties=True,
+)  # fmt: skip
+"""Ling's first models, and Sarvam's smaller one (vllm 0.33, models/sarvam.py: `BailingMoeForCausalLM`)."""
+
 _ROWS: Mapping[str, Family] = {
     "internlm2": Family(
         mixers={
@@ -214,28 +239,18 @@ _ROWS: Mapping[str, Family] = {
         norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"),
         residual=RESIDUAL,
     ),
-    "bailing_moe": Family(
+    **dict.fromkeys(("bailing_moe", "sarvam_moe"), _BAILING),
+    "telechat3": DECODERS["llama"],
+    "telechat": Family(
         mixers={"attention": replace(
-            UNBIASED, module="attention", inputs=("query_key_value",), output="dense", fused="grouped",
-            bias="use_qkv_bias", output_bias="use_bias", norms=("query_layernorm", "key_layernorm"),
-            norm_if="use_qk_norm", rotary="partial",
+            UNBIASED, module="self_attention", inputs=("query", "key", "value"), output="dense", output_bias=True,
         )},
-        ffns={
-            "dense": Dense(bias="use_bias"),
-            "sparse": Routed(
-                variant="deepseek_v3",
-                shared=shared_expert("mlp.shared_experts", times="num_shared_experts"),
-                shared_if="num_shared_experts",
-                correction="gate.expert_bias",
-                correction_if="moe_router_enable_expert_bias",
-                groups=("n_group", "topk_group"),
-                groups_if=lambda reader: reader.value("n_group") is not None,
-                options=NORMALIZED,
-            ),
-        },
-        ffn_plan=first_dense(),
-        embedding="model.word_embeddings",
-        ties=True,
+        ffns={"dense": Dense(down_bias=True)},
+        keys={"num_hidden_layers": "n_layer", "num_attention_heads": "n_head", "intermediate_size": "ffn_hidden_size",
+              "max_position_embeddings": "seq_length"},
+        path="transformer.h",
+        embedding="transformer.word_embeddings",
+        final_norm="transformer.ln_f",
     ),
 }  # fmt: skip
 """Rows by `model_type`."""

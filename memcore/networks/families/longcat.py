@@ -1,0 +1,48 @@
+"""LongCat as its own code builds it: experts without matrices, tables of n-grams.
+
+Sources: `modeling_longcat_flash.py` of meituan-longcat/LongCat-Flash-Chat; vllm 0.33, models/longcat_flash.py and
+models/longcat_flash_ngram.py (`NgramEmbedding`); transformers 5.23, models/longcat_flash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from memcore.networks.families.counted import whole
+from memcore.networks.weights import Weight
+
+Config = Mapping[str, object]
+_HASHED = ("ngram_vocab_size_ratio", "emb_split_num", "emb_neighbor_num")
+"""Keys of tables of n-grams: rows for each word, tables for each length, words of the longest."""
+
+
+def longcat(config: Config) -> Config:
+    """LongCat's own code, which a file names, has no matrices of experts that return what they are given.
+
+    transformers 5.23 has theirs of gate and up (`LongcatFlashExperts.__init__`), which no checkpoint holds.
+    """
+    own: Config = {"zero_expert_num": 0} if "auto_map" in config else {}
+    if config.get("model_type") != "longcat_flash":
+        own = {**own, "model_type": "longcat_flash", "architectures": ["LongcatFlashForCausalLM"]}
+    return {**{key: value for key, value in config.items() if key not in _HASHED}, **own}
+
+
+def longcat_more(config: Config) -> tuple[Weight, ...]:
+    """Scores of experts that return what they are given, and tables of n-grams."""
+    zero, layers, hidden = (whole(config.get(key)) for key in ("zero_expert_num", "num_layers", "hidden_size"))
+    scores = Weight("model.layers.mlp.router.classifier.zero", ((layers, zero), (hidden,)), "router")
+    return (*((scores,) if "auto_map" in config and zero and layers else ()), *_ngrams(config))
+
+
+def _ngrams(config: Config) -> tuple[Weight, ...]:
+    """Tables of hashed n-grams, each of two rows more than the one before, and a matrix out of each."""
+    ratio, split, neighbors, hidden = (whole(config.get(key)) for key in (*_HASHED, "hidden_size"))
+    many = split * (neighbors - 1)
+    if not ratio or many < 1 or hidden < many:
+        return ()
+    width, module = hidden // many, "model.ngram_embeddings"
+    return (
+        Weight(f"{module}.oe_embedder.weight", (("V", many * ratio), (width,)), "embedding", split="outer"),
+        Weight(f"{module}.oe_embedder.further", ((many * many,), (width,)), "embedding"),
+        Weight(f"{module}.oe_projection", ((many,), (width,), (hidden,)), "other"),
+    )
