@@ -57,6 +57,13 @@ _UNLISTED = 0.91
 """Of its part of the memory what a slice has where no list is known: the least of those that are (H200, 1g.18gb)."""
 
 
+def _refuse(read: Defaults, said: str, values: Sequence[object], elsewhere: Sequence[str]) -> None:
+    """Refuse an accelerator, with the engines that run there."""
+    if elsewhere:
+        said, values = f"{said}; allowed: {{}}", (*values, joined(", ", elsewhere))
+    read.refuse(Hardware.accelerator, said, *values)
+
+
 def device_of(
     read: Defaults,
     stacks: frozenset[str] = USUAL_STACKS,
@@ -75,20 +82,18 @@ def device_of(
     found = find_accelerator(given) if given is not None else None
     if found is not None and found.stack not in stacks:
         said = "found {!r}, on which this engine is not supported; supported: accelerators of {}"
-        read.refuse(Hardware.accelerator, said, given, joined(", ", vendors(stacks)))
+        values: tuple[object, ...] = (given, joined(", ", vendors(stacks)))
+        _refuse(read, said, values, others(found))
         found = None
     old = found is not None and found.version is not None and found.version < oldest
     foreign = found is not None and found.stack == "rocm" and bool(amd) and found.capability not in amd
     if found is not None and (old or foreign):
         said = "found {!r}, whose compute capability is {}; this engine has kernels from {} on"
-        values: tuple[object, ...] = (given, found.capability, ".".join(map(str, oldest)))
+        values = (given, found.capability, ".".join(map(str, oldest)))
         if foreign:
             said = "found {!r}, whose architecture is {}; this engine has kernels for {}"
             values = (given, found.capability, joined(", ", amd))
-        elsewhere = others(found)
-        if elsewhere:
-            said, values = f"{said}; allowed: {{}}", (*values, joined(", ", elsewhere))
-        read.refuse(Hardware.accelerator, said, *values)
+        _refuse(read, said, values, others(found))
     if found is not None and found.alone and (read.given(Hardware.num_gpus) or 1) > 1:
         read.refuse(Hardware.num_gpus, "found {}; a computer with this GPU has one", read.given(Hardware.num_gpus))
     if profile is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -12,6 +13,8 @@ from memcore.errors import LISTED, ConfigError, Problem, nearest
 from memcore.messages import Message
 
 Sections = tuple[type[Section], ...]
+_NAME = 80
+"""Characters of a string that may be a model's name."""
 
 
 def from_plain(sections: Sections, model: Setting[Any], data: object) -> dict[str, Any]:
@@ -20,7 +23,9 @@ def from_plain(sections: Sections, model: Setting[Any], data: object) -> dict[st
     Raises ConfigError with every problem found: unknown keys, wrong types, values that are not allowed.
     """
     if not isinstance(data, Mapping):
-        raise ConfigError.at("", "expected an object such as {}, found {}", '{"model": "gpt2"}', _kind(data))
+        named = isinstance(data, str) and len(data) <= _NAME
+        example = json.dumps({"model": data if named else "gpt2"}, ensure_ascii=False)
+        raise ConfigError.at("", "expected an object such as {}, found {}", example, _kind(data))
     problems: list[Problem] = []
     values: dict[str, Any] = {}
     _read(_keys(sections, "") | {model.name: model}, sections, data, "", values, problems)
