@@ -82,7 +82,7 @@ def test_an_encoders_decoder_has_a_length_of_its_own():
             {"implementation": "torchtitan"},
             {},
             {"type": "fsdp"},
-            "the experts of DeepSeek, Qwen3 or gpt-oss",
+            "norms over heads or none and rotary embeddings over whole heads, which minimax_m2 lacks",
         ),
         ("Qwen/Qwen3-8B", {}, {"pipeline_parallel_size": 2}, {"type": "fsdp", "version": 1}, "found engine.version 1"),
         (

@@ -11,6 +11,7 @@ from memcore.faces.render.applying import NEEDS, REFUSED, SAID_ELSEWHERE, applie
 from memcore.faces.render.form import is_of_task, is_shown
 from memcore.faces.render.page import defaults
 from memcore.tools.names import name_of, shown_names
+from memcore.trainers.megatron.demands import DEMANDS
 
 ENGINES = SETTINGS["engine.type"].kind.options
 JOBS = {
@@ -26,6 +27,8 @@ SHARING = {
     "parallelism.context_parallel_size",
 }
 """Whether they can be other than they are depends on the GPUs and the model."""
+DEMANDED = {each.of for each in DEMANDS}
+"""What Megatron-LM's script refuses alone: the error names what to set with it."""
 
 
 def job(engine, **more):
@@ -66,7 +69,7 @@ def test_what_is_shown_can_be_set(engine):
     useless = [
         path
         for path in shown
-        if path not in SHARING
+        if path not in SHARING | DEMANDED
         and (values := [value for value in tried(path) if value != taken.get(path)])
         and not any(is_taken({**texts, path: value}) for value in values)
     ]

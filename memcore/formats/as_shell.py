@@ -54,7 +54,7 @@ _INSTRUCTION = re.compile(
 _SERVER = re.compile(
     r"\b(?:vllm|sglang|llama-server|llama-cli|text-generation-launcher|trtllm-serve|lmdeploy|ollama)\b"
 )
-_PAIR = re.compile(r"(\w{1,80})=(\"[^\"]*\"|'[^']*'|\S*)|(\w{1,80})[ \t]+(\S[^\n]*)")
+_PAIR = re.compile(r"(?<!\w)(\w{1,80})=(\"[^\"]*\"|'[^']*'|\S*)|(?<!\w)(\w{1,80})[ \t]+(\S[^\n]*)")
 
 
 def of_dockerfile(text: str) -> str:

@@ -268,7 +268,7 @@ def _buffers(step: Step, ffn: Experts) -> Iterator[Entry]:
 def _former_buffers(step: Step, ffn: Experts) -> Iterator[Entry]:
     """Gate and up or results, whichever are wider, and the product (fused_experts_impl, fused_marlin_moe of 0.12).
 
-    Where 8 bits are multiplied, what is quantized of the input and of the product stays beside them.
+    Where 8 bits are multiplied, what is quantized of the input and of the product stays next to them.
     """
     tokens: Shape = (CHUNK, ffn.routed)
     own: Shape = sharded(("m",), EXPERT_TENSOR)

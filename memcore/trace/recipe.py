@@ -5,7 +5,7 @@ Two jobs with the same recipe leave the same tape, whatever their width, depth, 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -15,6 +15,7 @@ from memcore.records import dataclass
 from memcore.symbols import Axis, Shape
 from memcore.tensors.modes import Float8, Quantization, TensorParallel
 from memcore.tensors.selection import Selection
+from memcore.tensors.tensor import Tensor
 from memcore.trace.ulysses import Ulysses
 
 PlanT = TypeVar("PlanT")
@@ -313,6 +314,8 @@ class Recipe:
     """Linear layers round their inputs and weights (quantization-aware training)."""
     dispatcher: str = "local"
     """How rows reach their experts in torchtitan's layers: a key of `layers.torchtitan.dispatch.DISPATCHERS`."""
+    mixture: Callable[..., Tensor] | None = None
+    """What runs experts that ranks share, in transformers' layers too (NeMo Automodel: torchtitan's); None: none do."""
     plans: tuple[Hashable, ...] = ()
     """What trainers tell their own hooks and layers: at most one plan of each type."""
     ulysses: Ulysses | None = None

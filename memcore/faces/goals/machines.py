@@ -8,14 +8,14 @@ from memcore.config.hardware import Hardware
 from memcore.faces.goals.names import meanings
 
 _NAME = (
-    r"(?:(?:nvidia|amd|intel|apple|geforce|tesla|instinct|quadro|radeon|rtx|gtx|rx|arc|ascend|昇腾)[\s-]*)*"
+    r"(?:(?:nvidia|amd|intel|apple|geforce|tesla|instinct|quadro|radeon|rtx|gtx|rx|arc|ascend|昇腾)[\s-]{0,9}){0,5}"
     r"(?:pro\s+\d{4}|a\d{4}|\d{4}\s?d?(?:\s*(?:ada|ti|super|xtx?|laptop)\b)*|[a-z]{1,3}\d{2,3}[a-z]?|910[bc]|t4|l4"
     r"|m[1-9](?:\s+(?:pro|max|ultra)\b|(?=\s*\d{1,3}\s*gb?\b))|jetson\s+[a-z]+(?:\s+[a-z]+)?|strix\s+halo"
     r"|dgx\s+spark|ryzen\s+ai\s+max\+?(?:\s+\d+)?|tpu[\s-]v\d\w?)"
     r"(?:[\s-]*(?:sxm\d?|pcie|nvl|\d+\s*gb?\b))*"
 )
 _COUNT = r"(\d{1,6})(?!\d)\s{0,9}(?:[x×*]|张|块|片|个)?\s{0,9}卡?\s{0,9}"
-_SYSTEM = r"(dgx|hgx)?[\s-]*"
+_SYSTEM = r"(?:(dgx|hgx)[\s-]{0,9})?"
 _GPU = re.compile(
     rf"(?<![\w.-])(?:{_COUNT})?{_SYSTEM}(?<![a-z]-)({_NAME})s?(?![\w.])(?:\s*[x×*]\s*(\d{{1,6}})(?![\w.])|\s*(\d{{1,6}})\s*[张块片]?卡)?",
     re.ASCII,

@@ -5,7 +5,7 @@ Source: torchtitan/models/common/moe.py (August 2026). Local variables live as l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from memcore.layers.compiled import gated, pointwise
@@ -74,6 +74,12 @@ def mixture(
             out = add(out, shared)
         del counts, expert_ids
         return out
+
+
+MIXTURES: Mapping[str, Callable[..., Tensor]] = {
+    name: partial(mixture, dispatcher=name) for name in DISPATCHERS if name != "local"
+}
+"""What runs experts that ranks share, by how rows reach them."""
 
 
 def _shared_by_all(x: Tensor, weights: Weights, part: Experts, *, compiled: bool) -> Tensor:

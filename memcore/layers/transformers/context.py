@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
@@ -64,8 +64,8 @@ class Context:
     """Which tokens see any of them."""
     ulysses: Ulysses | None = None
     """Ranks share the sequence, and heads in attention."""
-    dispatcher: str = "local"
-    """As `Recipe.dispatcher`."""
+    mixture: Callable[..., Tensor] | None = None
+    """As `Recipe.mixture`."""
     ring_turns: int = 0
     """As `Recipe.ring_turns`."""
     buffers: str = ""

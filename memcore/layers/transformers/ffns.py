@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memcore.layers.tensor_parallel import prepared
-from memcore.layers.torchtitan.experts import mixture
 from memcore.layers.transformers.context import Context, Weights
 from memcore.layers.transformers.experts import BLOCKS
 from memcore.layers.transformers.feed_forward import feed_forward
@@ -38,6 +37,6 @@ def ffn(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context)
 
 def run_ffn(hidden_states: Tensor, weights: Weights, part: Ffn, context: Context) -> Tensor:
     """Run one feed-forward layer; experts that ranks share are those of whoever shares them."""
-    if isinstance(part, Experts) and context.dispatcher != "local":
-        return mixture(hidden_states, weights, part, dispatcher=context.dispatcher)
+    if isinstance(part, Experts) and context.mixture is not None:
+        return context.mixture(hidden_states, weights, part)
     return FFNS[ffn_kind(part)](prepared(hidden_states), weights, part, context)

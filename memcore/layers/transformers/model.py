@@ -183,11 +183,10 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
 
     Also what its output object holds besides, and what is held around it until the model with a head returns.
     """
-    network, tape = step.recipe.network, step.tape
-    embedding_and_head = network.embedding_and_head
+    network, embedding_and_head = step.recipe.network, step.recipe.network.embedding_and_head
     outputs: list[Tensor] = []
     shared: dict[str, tuple[Tensor, Tensor]] = {}
-    with tape.at(network.path.rpartition(".")[0]):
+    with step.tape.at(network.path.rpartition(".")[0]):
         hidden_states, start = STARTS[embedding_and_head.start](step, batch)
         if embedding_and_head.reads_tokens and (step.recipe.pictures or network.encodes) and not sees(network):
             hidden_states = nearest.towers(step, batch, hidden_states)
@@ -208,7 +207,7 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
                 outputs=outputs,
                 pictures=step.recipe.pictures,
                 ulysses=step.recipe.ulysses,
-                dispatcher=step.recipe.dispatcher,
+                mixture=step.recipe.mixture,
                 ring_turns=step.recipe.ring_turns,
                 ragged=step.recipe.ragged,
                 heads_as=step.recipe.heads_as,

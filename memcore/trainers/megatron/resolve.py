@@ -118,8 +118,7 @@ def resolve(config: Config) -> MegatronJob:
     group = read.take(MegatronSettings.microbatch_group_size_per_virtual_pipeline_stage, ranks.pipeline)
     if read.problems:
         raise ConfigError(read.problems)
-    name = str(read.given(Training.optimizer.name) or "adam")
-    optimizer = OPTIMIZERS[name]
+    optimizer = OPTIMIZERS[str(read.given(Training.optimizer.name) or "adam")]
     return MegatronJob(
         config=config,
         model=model,

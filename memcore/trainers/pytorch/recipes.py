@@ -14,6 +14,7 @@ from memcore.errors import UnsupportedError
 from memcore.hardware import AMPERE, find_accelerator
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
+from memcore.layers.torchtitan.experts import MIXTURES
 from memcore.layers.transformers.liger import KERNELS as KERNELS_OF_LIGER
 from memcore.limits import CHUNKS
 from memcore.messages import Message, joined
@@ -400,8 +401,7 @@ def recipe_of(
     fake: bool,
 ) -> Recipe:
     """The recipe of a step, for one stage that has all layers; `data_ranks` share no layer."""
-    implementation = _implementation(read, model, engine, parallel=sizes.get("ep", 1) > 1)
-    code = code_of(implementation)
+    code = code_of(implementation := _implementation(read, model, engine, parallel=sizes.get("ep", 1) > 1))
     precision = _precision(read, engine)
     kernel = _attention(read, model, code, precision)
     exchanges = ulysses(read, model, implementation, kernel, sizes, padded=(padded := _padded(read, kernel)))
@@ -439,7 +439,8 @@ def recipe_of(
         pipeline=pipeline_plan(read, code),
         compiled=compiled,
         float8=_float8(read, implementation, fused=compiled),
-        dispatcher=dispatcher(read, sizes.get("ep", 1)),
+        dispatcher=(sent := dispatcher(read, sizes.get("ep", 1))),
+        mixture=MIXTURES.get(sent),
         heads_as=_heads_as(read, code, model.network.family),
         frequencies_once=code.name == "transformers" and before(read, COPIES_FREQUENCIES),
         frequencies_each=code.name == "transformers" and frequencies_each(read, model.network.family),
