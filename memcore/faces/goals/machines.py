@@ -15,7 +15,7 @@ _NAME = (
     r"(?:[\s-]*(?:sxm\d?|pcie|nvl|\d+\s*gb?\b))*"
 )
 _COUNT = r"(\d{1,6})(?!\d)\s{0,9}(?:[x×*]|张|块|片|个)?\s{0,9}卡?\s{0,9}"
-_SYSTEM = r"(?:(dgx|hgx)[\s-]{0,9})?"
+_SYSTEM = r"(dgx|hgx)?[\s-]{0,9}"
 _GPU = re.compile(
     rf"(?<![\w.-])(?:{_COUNT})?{_SYSTEM}(?<![a-z]-)({_NAME})s?(?![\w.])(?:\s*[x×*]\s*(\d{{1,6}})(?![\w.])|\s*(\d{{1,6}})\s*[张块片]?卡)?",
     re.ASCII,
