@@ -144,7 +144,7 @@ EMPTY = """
   for (const id of ["advice", "curve"]) document.getElementById(`${id}-earlier`).hidden = true;
 }
 """
-"""Takes away what was asked for beside the answer of a job before, which a page keeps; no piece of it comes any more."""
+"""Clears what was asked for in addition to an earlier job's answer: the page keeps it, and nothing more of it arrives."""
 UNFOLDED = "window.name = JSON.stringify([...document.querySelectorAll('details[open]')].map((each) => each.id || each.querySelector('summary').textContent))"
 FORM = "Object.fromEntries([...document.querySelectorAll('#config [name]')].map((each) => [each.name, each.value]).filter(([, text]) => text))"
 STATE = """

@@ -13,6 +13,14 @@ pytestmark = pytest.mark.machine
 CASES = truth("blind")
 
 
+def check_written_down(cases, count, *confidences):
+    """Check that there are as many cases, each with a name of its own, where it was found, and a confidence."""
+    assert len({each["id"] for each in cases}) == len(cases) == count
+    assert all(
+        each["source"]["where"] and each["confidence"] in (confidences or ("high", "medium", "low")) for each in cases
+    )
+
+
 @pytest.fixture(scope="module")
 def stated():
     """Results of a third of the cases whose jobs are stated; the accuracy page has all."""
@@ -65,8 +73,7 @@ def test_step_times_on_one_gpu():
 
 def test_later_ones_are_kept():
     """None is left out, and each says where it is from and how far it is to be trusted."""
-    assert len({each["id"] for each in LATER}) == 51
-    assert all(each["source"]["where"] and each["confidence"] in ("medium", "low") for each in LATER)
+    check_written_down(LATER, 51, "medium", "low")
 
 
 def test_sequences_that_are_known():
@@ -90,8 +97,7 @@ def test_autumn():
 
     Adapters of Gemma 4's experts next to Liger's kernels were refused at first, and are 15 % off.
     """
-    assert len({each["id"] for each in AUTUMN}) == 60
-    assert all(each["source"]["where"] and each["confidence"] in ("medium", "low") for each in AUTUMN)
+    check_written_down(AUTUMN, 60, "medium", "low")
     results = predicted("autumn", lambda case: case["confidence"] == "medium")
     assert all(each.predicted is not None or each.reason for each in results)
     found = [each for each in results if each.error is not None and each.verdict is None]
@@ -111,8 +117,7 @@ all six outcomes were right. Of 26 of the third (`start-third`, 42 of them, 27 o
 
 def test_starts():
     """What is known of each start is stated with it; a model that the catalog lacks is refused."""
-    assert len({each["id"] for each in STARTS}) == len(STARTS) == 199
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in STARTS)
+    check_written_down(STARTS, 199)
     results = predicted("starts")
     assert sum(each.predicted is None for each in results) <= 5
     certain = {each["id"] for each in STARTS if each["confidence"] == "high"}
@@ -139,8 +144,7 @@ ModelOpt bring a cache in fp8 since 0.14; cyankiwi's mixtures with states or lat
 
 def test_launches():
     """Two starts of GPUs that share the host's memory and one of Gemma 4 with another runner remain off by far."""
-    assert len({each["id"] for each in LAUNCHES}) == len(LAUNCHES) == 103
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in LAUNCHES)
+    check_written_down(LAUNCHES, 103)
     results = predicted("launches")
     assert sum(each.predicted is None for each in results) <= 9
     certain = {each["id"] for each in LAUNCHES if each["confidence"] == "high"}
@@ -166,8 +170,7 @@ ModelOpt say how SGLang caches. With these, 0.8 %, 19 % and 39 of 54, and
 
 def test_servers():
     """A GGUF mix, two GPUs, and which flags Grok-2 was started with are not known."""
-    assert len({each["id"] for each in SERVERS}) == len(SERVERS) == 86
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in SERVERS)
+    check_written_down(SERVERS, 86)
     results = predicted("servers")
     assert all(each.predicted is not None for each in results)
     errors = sorted(abs(each.error) for each in results if each.verdict is None)
@@ -192,8 +195,7 @@ what is free before and after loading counts what else the host does."""
 
 def test_servers_started():
     """What DeepSeek-V2 without flash attention needs with Vulkan remains off, and a GPU that holds few experts."""
-    assert len({each["id"] for each in STARTED}) == len(STARTED) == 85
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in STARTED)
+    check_written_down(STARTED, 85)
     results = predicted("servers_started")
     assert all(each.predicted is not None for each in results)
     errors = sorted(abs(each.error) for each in results if each.verdict is None)
@@ -216,8 +218,7 @@ builds that had been assumed."""
 
 def test_servers_unseen():
     """Files with drafting layers have these though none is asked for; which mix a file has is not known."""
-    assert len({each["id"] for each in UNSEEN}) == len(UNSEEN) == 41
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in UNSEEN)
+    check_written_down(UNSEEN, 41)
     results = predicted("servers_unseen")
     assert sum(each.predicted is None for each in results) <= 4
     errors = sorted(abs(each.error) for each in results if each.error is not None and each.verdict is None)
@@ -241,8 +242,7 @@ the experts had been written down wrongly."""
 
 def test_servers_logged():
     """NVFP4-v2 quantizes more than the checkpoint that stands for it; what TurboMind 0.2.5 needs on a 2080 Ti is open."""
-    assert len({each["id"] for each in LOGGED}) == len(LOGGED) == 90
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in LOGGED)
+    check_written_down(LOGGED, 90)
     results = predicted("servers_logged")
     errors = sorted(abs(each.error) for each in results if each.verdict is None)
     assert median(errors) < 0.012
@@ -264,8 +264,7 @@ stages, and masks and logits of llama.cpp that live at once."""
 
 
 def test_serving_fresh():
-    assert len({each["id"] for each in FRESH}) == len(FRESH) == 49
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in FRESH)
+    check_written_down(FRESH, 49)
     results = predicted("serving2_blind")
     errors = sorted(abs(each.error) for each in results if each.error is not None and each.verdict is None)
     assert median(errors) < 0.018
@@ -288,8 +287,7 @@ and Thor processes of the host take 3.8 GiB, not 7. With these and the names cor
 
 def test_complete():
     """What is known of each start is stated with it; unsafe is an A100 on which something else may have run."""
-    assert len({each["id"] for each in COMPLETE}) == len(COMPLETE) == 85
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in COMPLETE)
+    check_written_down(COMPLETE, 85)
     results = predicted("complete")
     assert sum(each.predicted is None for each in results) <= 6
     certain = {each["id"] for each in COMPLETE if each["confidence"] == "high"}
@@ -316,8 +314,7 @@ mergers of towers are split over ranks; where no image is allowed, projectors ar
 
 def test_boots():
     """One of a port to Windows and one of an unknown release are off by far, and what 0.20 estimates for graphs."""
-    assert len({each["id"] for each in BOOTS}) == len(BOOTS) == 79
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in BOOTS)
+    check_written_down(BOOTS, 79)
     results = accuracy(BOOTS).results
     assert all(each.predicted is not None for each in results)
     certain = {each["id"] for each in BOOTS if each["confidence"] == "high"}
@@ -388,8 +385,7 @@ pass; and Megatron's proxies of DeepSeek-V3 have a vocabulary of 256,000."""
 def test_winter():
     """Descriptions are those of the sources by now; torchao's three readings of June 2025 are of bf16 parameters."""
     found = [*WINTER, *SECOND]
-    assert len({each["id"] for each in found}) == len(WINTER) + len(SECOND) == 102
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in found)
+    check_written_down(found, 102)
     results = [*predicted("winter"), *predicted("winter_second")]
     assert sum(each.predicted is None for each in results) <= 10
     assert all(each.predicted is not None or each.reason for each in results)
@@ -419,8 +415,7 @@ was written down after the cause of that of 12B was found (`unsloth-gemma3-27b-1
 
 def test_third():
     """Low confidence: four adapters in one pass, and lengths that lie on lines."""
-    assert len({each["id"] for each in THIRD}) == len(THIRD) == 108
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in THIRD)
+    check_written_down(THIRD, 108)
     results = predicted("winter_third")
     assert sum(each.predicted is None for each in results) <= 2
     assert all(each.predicted is not None or each.reason for each in results)
@@ -448,8 +443,7 @@ prime-rl since transformers 5, and readings below 1.5 GiB."""
 
 def test_fourth():
     """Of prime-rl only the chunks of its head are known; experts that nobody has trained are routed unevenly."""
-    assert len({each["id"] for each in FOURTH}) == len(FOURTH) == 39
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in FOURTH)
+    check_written_down(FOURTH, 39)
     results = predicted("winter_fourth")
     assert sum(each.predicted is None for each in results) <= 2
     assert all(each.predicted is not None or each.reason for each in results)
@@ -483,8 +477,7 @@ def test_fifth():
     Automodel's packed Qwen3.5 is 27 % too high. PVeRA's reading, refused before, is 8 % above its exact simulation,
     unexplained; the 90th percentile rose to 8.04 % with it.
     """
-    assert len({each["id"] for each in FIFTH}) == len(FIFTH) == 63
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in FIFTH)
+    check_written_down(FIFTH, 63)
     results = accuracy(FIFTH).results
     assert sum(each.predicted is None for each in results) <= 7
     assert all(each.predicted is not None or each.reason for each in results)
@@ -512,8 +505,7 @@ images in Automodel. Qwen3.5's experts shared among ranks were not supported; no
 
 def test_sixth():
     """Images in Automodel's tests take twice what their tokens do; nobody knows how many are in a step."""
-    assert len({each["id"] for each in SIXTH}) == len(SIXTH) == 33
-    assert all(each["source"]["where"] and each["confidence"] in ("high", "medium", "low") for each in SIXTH)
+    check_written_down(SIXTH, 33)
     results = accuracy(SIXTH).results
     assert [each.id for each in results if each.predicted is None] == ["sixth-automodel-internvl35-4b"]
     shared = {each.id for each in results if "automodel-qwen35-35b" in each.id}

@@ -345,7 +345,7 @@ def test_gradients_take_the_place_of_logits():
         return estimate(config).allocated.expected
 
     logits = 4 * 2048 * 151936 * 2
-    assert abs(peak("openrlhf") - peak("verl")) < 0.01 * logits  # fp32 and gradients beside them; four in 16 bits
+    assert abs(peak("openrlhf") - peak("verl")) < 0.01 * logits  # fp32 and gradients next to them; four in 16 bits
     assert peak("trl") < peak("verl")  # its fused head has no logits at all
 
 

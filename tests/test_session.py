@@ -525,7 +525,7 @@ def test_a_curve_and_suggestions_of_an_earlier_job_are_marked():
 
 
 def test_what_was_asked_for_before_an_edit_and_begins_after_it_is_marked():
-    """A click on a busy page: the edit behind it is answered first, and what is drawn then is of the job before."""
+    """A click on a busy page: the edit after it is answered first, so what it draws is of the earlier job."""
     visit = Visit(ON_EIGHT)
     before = visit.texts
     visit.do("edit", texts={**before, "training.sequence_length": "4096"}, entry=1)

@@ -723,7 +723,7 @@ def test_words_behind_a_file_hold(command, text, wanted):
 
 SLIME = """\
 source "${SCRIPT_DIR}/models/qwen3-4B.sh"
-CKPT=(--hf-checkpoint /root/Qwen3-4B --ref-load /root/ref)
+CKPT=(--hf-checkpoint /models/Qwen3-4B --ref-load /models/ref)
 PERF=(--tensor-model-parallel-size 2 --sequence-parallel --use-dynamic-batch-size --max-tokens-per-gpu 9216)
 ray job submit -- python3 train.py --actor-num-nodes 1 --actor-num-gpus-per-node 8 --colocate ${MODEL_ARGS[@]} \\
   ${CKPT[@]} ${PERF[@]} --global-batch-size 256 --n-samples-per-prompt 8 --rollout-max-response-len 8192

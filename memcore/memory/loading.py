@@ -46,7 +46,7 @@ def reads_ahead(job: Job) -> bool:
 
 
 def loaded(job: Job, after_init: int, *, most: bool = False) -> int:
-    """Return the peak of bytes in tensors; if `most`, threads have read stacked experts ahead as well."""
+    """Return the peak bytes in tensors; with `most`, threads have also read stacked experts ahead."""
     return max(
         after_init + max(largest_quantized(job), _cast_ends(job)), whole(job, stacked=most) if reads_ahead(job) else 0
     )

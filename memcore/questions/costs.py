@@ -213,8 +213,8 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     context_bytes = plan.micro_batches * (3 + plan.attention_again) * turned
     own = work.routed / (tensor * stages * plan.experts)
     sent = part * _shared(plan.shards) + own * _shared(max(plan.shards // plan.experts, 1))
-    part, learned = part + own, work.learned
-    gathered = sent * size * plan.gathers * (learned if plan.updates else 1.0)
+    part, learned, updated = part + own, work.learned, work.learned if plan.updates else 1.0
+    gathered = sent * size * plan.gathers * updated
     reduced = sent * learned * plan.sums * plan.reduces * (not plan.all_reduces)
     travels = plan.micro_batches * work.sparse / stages * local / tensor * work.hidden * size
     sent_away, dispatching = _dispatched(work, plan, roofline)
@@ -229,7 +229,9 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     attending = _attending(work, plan, roofline, each)
     computing = _computing(work, plan, roofline, each, read) + attending
     turning = context_bytes / _rate(roofline, tensor * context, tensor)
-    gathering, summing = _sending(plan, roofline, part, learned, passes / plan.micro_batches, gathered, reduced, spread)
+    gathering, summing = _sending(
+        plan, roofline, (part * updated, part * learned), passes / plan.micro_batches, gathered, reduced, spread
+    )  # fmt: skip
     hidden, waited = _behind(plan, computing, turning, gathering, summing)
     sending = pipeline_bytes / _rate(roofline, plan.gpus, roofline.domain)
     hidden += plan.dispatch.hidden * dispatching + plan.sends_behind * sending
@@ -288,34 +290,32 @@ def _update(plan: Plan, part: float, roofline: Roofline) -> float:
 def _sending(
     plan: Plan,
     roofline: Roofline,
-    part: float,
-    learned: float,
+    parameters: tuple[float, float],
     layers: float,
     gathered: float,
     reduced: float,
     spread: float,
 ) -> tuple[float, float]:
-    """Seconds that all-gathers and reductions of a step take, of as many bytes, on a rank with `part` parameters.
+    """Return seconds that all-gathers and reductions of a step take, of as many bytes.
 
-    `learned` of them have gradients.
+    `parameters`: how many of a rank's, before they are divided, are gathered, and have gradients that are reduced.
 
     Each of them also takes the time that a ring or, where copies are summed, a tree over nodes takes whatever its size.
     """
     ranks = plan.shards * plan.replicas
     far = _rate(roofline, plan.tensor * plan.shards, plan.tensor)
     gathering, summing = gathered / far, reduced / far
+    reductions = _messages(parameters[1], layers, plan.messages[1]) * plan.reduces
     if plan.shards > 1:
         ring = _ring(roofline, plan.shards, plan.tensor * plan.shards)
-        gathering += (
-            _messages(part * (learned if plan.updates else 1.0), layers, plan.messages[0]) * plan.gathers * ring
-        )
-        summing += _messages(part * learned, layers, plan.messages[1]) * plan.reduces * ring * (not plan.all_reduces)
+        gathering += _messages(parameters[0], layers, plan.messages[0]) * plan.gathers * ring
+        summing += reductions * ring * (not plan.all_reduces)
     if plan.copies > 1:
         nodes = max(plan.tensor * ranks / roofline.domain, 1)
         hop = roofline.collective_latency + roofline.hop_latency
         tree = roofline.collective_latency + 2 * log2(nodes) * hop + roofline.rank_latency * (roofline.domain - 1)
         summing += spread / _rate(roofline, plan.tensor * ranks, plan.tensor * plan.scattered)
-        summing += _messages(part * learned, layers, plan.messages[1]) * plan.reduces * tree
+        summing += reductions * tree
     return gathering, summing
 
 

@@ -242,8 +242,6 @@ def _is_command(source: str) -> bool:
 
 _SEVERAL = re.compile(r"\S\s+\S")
 """Two words: the name of a file or of a model may have them too."""
-_SENTENCE = re.compile(r"\S\s+\S|[\u4e00-\u9fff]")
-"""What a sentence has."""
 _FLAG = re.compile(r"\s--?[A-Za-z]")
 """What no model's name has, and what makes even a command that cannot be read one."""
 
@@ -258,9 +256,11 @@ def _command(source: str) -> Source:
 @cache
 def _question(source: str) -> Question | None:
     """Return what a sentence asks for; None of anything else."""
+    if not source or source in PRESETS or known(source):
+        return None
     from memcore.faces.goals.sentences import asked  # noqa: PLC0415 - most jobs are files, names and flags
 
-    found = None if known(source) or not _SENTENCE.search(source) else asked(source)
+    found = asked(source)
     if found is not None and "model" not in found.texts:
         said = "found {!r:.80}, which names no model; add one, as in {}"
         raise ConfigError.at("CONFIG", said, source, _EXAMPLES["plan"])

@@ -11,13 +11,14 @@ from functools import cache
 
 from memcore.config.hardware import Hardware
 from memcore.errors import meaning
+from memcore.faces.goals.phrases import HUB
 from memcore.faces.render.titles import titles
 from memcore.hardware import SPELLINGS
 from memcore.networks.catalog import catalog, nickname
 
 MOST = 8
 """Choices that are offered."""
-_HUB = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)\S*")
+_HUB = re.compile(HUB)
 
 
 def written(texts: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,8 @@ from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
 
+HUB = r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)\S*"
+"""An address of the model hub, with the id in it."""
 NUMBER = r"(?<![\w.])(\d+(?:[.,]\d+)*\s?[km]?)(?![\w.]*\d|[a-z])"
 """A count, such as 8,192 or 32k; no part of a name."""
 VALUE = r"(\d+(?:[.,]\d+)*[km]?)(?![\w.]*\d|[a-z])"
@@ -24,7 +26,7 @@ _NUMBERS: Mapping[str, str] = {
     "16 ": rf"十六(?=\s*[卡张块片个台])|\bsixteen{_BEFORE_GPUS}",
 }
 REWRITTEN: Sequence[tuple[str, str]] = (
-    (r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)\S*", r"\1"),
+    (HUB, r"\1"),
     (r"[，、。；！？]", " , "),
     (r"\b6000\s+pro\b", "pro 6000"),
     (r"(?<=[a-z0-9]):(?=\d+(?:\.\d+)?[bm]\b)", " "),

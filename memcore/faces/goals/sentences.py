@@ -197,13 +197,9 @@ class _Reading:
             if found := self.take(rf"(?<![\w-])(?:{pattern})(?![\w-])"):
                 self.texts[path] = next(words[each] for each in words if re.fullmatch(_loose(each), found[0]))
 
-    def words(self) -> list[str]:
-        """Return the words that are left, without those that say nothing."""
-        return _words_of(self.rest)
-
     def tool(self) -> Mapping[str, str]:
         """Return what a tool sets that the sentence names; plans are written for it."""
-        words = [each for each in self.words() if each.isascii()]
+        words = [each for phrase in _phrases_of(self.rest) for each in phrase.split() if each.isascii()]
         groups = [words[first : first + size] for size in (3, 2, 1) for first in range(len(words) - size + 1)]
         for group in ([self.by], *groups) if self.by in phrases.TOOLS else groups:
             name = _tools().get(_letters("".join(group)))
@@ -236,11 +232,6 @@ _WEIGHTS = re.compile(r"(?<![\w-])(?:awq|gptq|fp8|int8|int4|mxfp4|nvfp4|bf16|fp1
 
 
 _WORD = re.compile(r"[\u4e00-\u9fff]+|(?:(?![\u4e00-\u9fff])\w)(?:(?![\u4e00-\u9fff])[\w./+%-])*(?<![./-])")
-
-
-def _words_of(rest: str) -> list[str]:
-    """Return the words of a text that say something."""
-    return [word for phrase in _phrases_of(rest) for word in phrase.split()]
 
 
 def _says_nothing(word: str) -> bool:

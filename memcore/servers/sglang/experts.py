@@ -1,4 +1,4 @@
-"""What kernels of experts leave allocated beside the weights in SGLang.
+"""What kernels of experts leave allocated next to the weights in SGLang.
 
 Source: sglang 0.5.5 to 0.5.12, srt/layers/quantization/modelopt_quant.py (`ModelOptNvFp4FusedMoEMethod`): room for
 swizzled scales is made for every expert before loading; FlashInfer's kernels of TensorRT-LLM shuffle weights and scales

@@ -1,4 +1,4 @@
-"""Kernels of experts in TensorRT-LLM: which ones a start takes, how they pad weights, what they allocate beside them.
+"""Kernels of experts in TensorRT-LLM: which ones a start takes, how they pad weights, what they allocate in addition.
 
 Source: TensorRT-LLM 1.2, _torch/model_config.py (`resolve_moe_backend`), _torch/modules/fused_moe/quantization.py
 (`MXFP4WeightTRTLLMGenFusedMoEMethod`, `MXFP4WeightCutlassFusedMoEMethod`) and fused_moe_deepgemm.py (`__init__`,
