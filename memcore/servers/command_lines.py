@@ -151,8 +151,9 @@ _DEVICES = ("cuda", "auto")
 
 
 def _raise_elsewhere(found: Mapping[str, Any]) -> None:
-    """Raise UnsupportedError for a server on anything but NVIDIA's GPUs."""
+    """Raise UnsupportedError for a server on anything but NVIDIA's GPUs; files of devices are a container's."""
     device = str(found.get("--device") or "auto")
+    device = "auto" if device.startswith("/dev/") else device
     if device.partition(":")[0] not in _DEVICES and not OUTSIDE.search(device):
         raise UnsupportedError("--device", "found {!r:.80}; supported: {}", device, joined(", ", _DEVICES))
 

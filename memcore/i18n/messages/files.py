@@ -154,6 +154,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "no catalog model has that many: add its config.json after this file": (
         "目录中没有模型与之相符：请在此文件后加上其 config.json"
     ),
+    "{model} by its name": "按其名称为 {model}",
     "within {bytes} bytes of {model}, which is assumed": "与 {model} 相差 {bytes} 字节，因此按该模型计算",
     "{flag} {value} is read as {other} {meaning}": "{flag} {value} 按 {other} {meaning} 读取",
     "{key}: {name} is counted as one layer with the model's own widths": "{key}：{name} 按与模型同宽的一层计算",
