@@ -121,6 +121,8 @@ LINES = {
     "372.00 MiB\nsched_reserve: CUDA1 compute buffer size = 637.00 MiB\nmain: loading model\n"
     "llama_kv_cache: size =  640.00 MiB ( 32768 cells": [
         ("llama.cpp", "kv_cache", "steady", 640 * MiB), ("llama.cpp", "activations", "steady", 637 * MiB)],
+    "load_tensors: Metal_Mapped model buffer size =   606.50 MiB\nllama_context:      Metal compute buffer size = 66.50 MiB": [
+        ("llama.cpp", "weights", "after_init", 606.5 * MiB), ("llama.cpp", "activations", "steady", 66.5 * MiB)],
     "load_tensors:        CUDA0 model buffer size = 15339.50 MiB": [
         ("llama.cpp", "weights", "after_init", 15339.5 * MiB)],
     "llama_new_context_with_model: KV self size  =  640.00 MiB, K (f16):  320.00 MiB, V (f16):  320.00 MiB": [

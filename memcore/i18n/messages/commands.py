@@ -57,7 +57,7 @@ OF_COMMANDS_IN_CHINESE: Mapping[str, str] = {
     # convert, accuracy, the catalog
     "default: the tool that runs the engine": "默认：运行该引擎的工具",
     "JSON files with measured cases": "含实测案例的 JSON 文件",
-    "a catalog id, a hub id, a config.json, or -": "目录中的 id、hub id、config.json，或 -",
+    "a catalog id, a hub id, a config.json, a checkpoint, or -": "目录中的 id、hub id、config.json、检查点文件，或 -",
     "words that must all match: {kinds}": "须全部匹配的词：{kinds}",
     "part of an id, of a hub id or of a family, a size such as >30b or <=9b, a length such as context>=128k, "
     "a licence such as licence:apache-2.0, or moe, vision, audio or embedding": (

@@ -61,7 +61,7 @@ _N = r"([0-9]{1,18}(?:\.[0-9]{1,12})?)"
 _SIZE = r"(?<![0-9.])([0-9]{1,18}(?:\.[0-9]{1,6})? ?(?:bytes|[KMGT]?i?B))"
 _BYTES = r"([0-9]{1,18}(?:\.[0-9]{1,6})? ?(?:[KMGT]i?B)?)(?![\w.])"
 _COUNT = r"([0-9]{1,18}(?:,[0-9]{3}){0,5})"
-_DEVICE = r"(?:CUDA|ROCm|Vulkan|SYCL|MUSA|CANN)[0-9]{1,2}"
+_DEVICE = r"(?:(?:CUDA|ROCm|Vulkan|SYCL|MUSA|CANN|MTL)[0-9]{1,2}|Metal)(?:_Mapped)?"
 _IS = r"(?:\(\))?['\"]?[ \t]{0,24}[:=]?[ \t]{0,24}['\"]?"
 """Between a metric's name and its number: `name: 1.2`, `'name': '1.2'`, `name = 1.2`, `name 1.2`."""
 
