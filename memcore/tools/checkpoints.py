@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
-from memcore.errors import MemcoreError
+from memcore.errors import ConfigError, MemcoreError
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, find_model, named
 from memcore.networks.unknown import ALIASES
@@ -87,20 +87,34 @@ def gguf_of(found: Mapping[str, Any]) -> tuple[Checkpoint, str, str | None] | No
     A name counts if the catalog's model has as many layers and nearly as many parameters: files have no towers.
     """
     keys = found.get("gguf")
-    if not isinstance(keys, Mapping) or not isinstance(keys.get("tensors"), Mapping):
+    shapes = list(_shapes(keys.get("tensors"))) if isinstance(keys, Mapping) else []
+    if not isinstance(keys, Mapping) or not shapes:
         return None
-    parameters, sizes = 0, Counter[str]()
-    for kind, shapes in keys["tensors"].items():
-        for text, count in shapes.items():
-            shape = [int(each) for each in text.split("x")]
-            parameters += count * prod(shape)
+    parameters, sizes = sum(count * prod(shape) for _, shape, count in shapes), Counter[str]()
+    try:
+        for kind, shape, count in shapes:
             sizes[kind] += count * tensor_bytes(kind, shape) if kind in BLOCK_TYPES else 0
+    except ValueError:  # a row that is no whole number of blocks
+        raise ConfigError.at("the file", "is not a GGUF file") from None
     layers = keys.get(f"{keys.get('general.architecture')}.block_count")
-    tensors = sum(count for shapes in keys["tensors"].values() for count in shapes.values())
-    listed = Checkpoint(tensors, layers if isinstance(layers, int) else 0, sizes.total(), parameters, sizes)
+    listed = Checkpoint(
+        sum(count for *_, count in shapes), layers if isinstance(layers, int) else 0, sizes.total(), parameters, sizes
+    )
     most = max(sizes, key=lambda kind: sizes[kind], default="F32").lower()
-    format_ = _FILE_TYPES.get(keys.get("general.file_type", -1), most)
+    said = keys.get("general.file_type")
+    format_ = _FILE_TYPES.get(said, most) if isinstance(said, int) else most
     return listed, format_, _named_in(keys, listed)
+
+
+def _shapes(tensors: object) -> Iterator[tuple[str, list[int], int]]:
+    """Yield the types and shapes of tensors, `{"Q4_K": {"128x256": 2}}`, with how many there are of each."""
+    for kind, shapes in tensors.items() if isinstance(tensors, Mapping) else ():
+        for text, count in shapes.items() if isinstance(shapes, Mapping) else ():
+            if _SHAPE.fullmatch(str(text)) and type(count) is int:
+                yield str(kind), [int(each) for each in str(text).split("x")], count
+
+
+_SHAPE = re.compile(r"\d{1,12}(?:x\d{1,12}){0,7}")
 
 
 def _named_in(keys: Mapping[str, Any], listed: Checkpoint) -> str | None:
