@@ -508,6 +508,8 @@ class _Known:
         values = [self.value(each, deep) for each in node.args]
         if name in _BF16:
             return True
+        if name == "getattr" and values[:1] == ["$torch"] and isinstance(values[-1], str):
+            return values[-1]
         asked = name == "getenv" or (name == "get" and "environ" in ast.dump(node.func))
         if asked and values and isinstance(values[0], str):
             given = variable_given(values[0])

@@ -417,10 +417,16 @@ def _with_release(found: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 class SeveralJobs(ConfigError):
-    """A text with the commands of several jobs."""
+    """A text with the commands of several jobs, or a script that calls several trainers; `said` has notes on each."""
 
-    def __init__(self, jobs: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> None:
-        self.jobs, self.texts = tuple(jobs), tuple(texts)
+    def __init__(
+        self,
+        jobs: Sequence[Mapping[str, Any]],
+        texts: Sequence[str],
+        syntaxes: Sequence[str] = (),
+        said: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        self.jobs, self.texts, self.syntaxes, self.said = tuple(jobs), tuple(texts), tuple(syntaxes), tuple(said)
         listed = " / ".join(f"{number}: {each:.70} …" for number, each in enumerate(texts[:_LISTED], 1))
         message = Message("It has {} commands for {} jobs", len(texts), len(texts))
         choice = Message("append its number to the file name, as in FILE#2, or keep only one: {}", listed)

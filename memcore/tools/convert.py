@@ -155,10 +155,12 @@ def _one_of(several: SeveralJobs, gpus: int | None, job: int | None, text: str) 
     if job is not None and job > len(several.jobs):
         raise ConfigError.at("the command", "found #{}; it has {} commands", job, len(several.jobs))
     if job is not None or len(several.jobs) == 1:
-        tool, found = _tool_and_keys(several.jobs[(job or 1) - 1])
-        return of_keys(tool, {**(started(tool, text) if tool.code else {}), **found}, gpus)
+        index = (job or 1) - 1
+        tool, found = _tool_and_keys(several, index)
+        keys = {**(started(tool, text) if tool.code else {}), **found}
+        return of_keys(tool, keys, gpus, several.said[index] if several.said else ())
     try:
-        read = [of_keys(*_tool_and_keys(each), gpus) for each in several.jobs]
+        read = [of_keys(*_tool_and_keys(several, index), gpus) for index in range(len(several.jobs))]
     except MemcoreError:
         raise several from None
     first = read[0]
@@ -167,9 +169,10 @@ def _one_of(several: SeveralJobs, gpus: int | None, job: int | None, text: str) 
     return replace(first, notes=(*first.notes, Message("{} commands describe the same job", len(read))))
 
 
-def _tool_and_keys(flags: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
-    """The tool that a command is of, and its keys."""
-    syntax, found = _launched(*of_command(flags))
+def _tool_and_keys(several: SeveralJobs, index: int) -> tuple[Tool, Mapping[str, Any]]:
+    """The tool that one of several jobs is of, and its keys."""
+    keys = several.jobs[index]
+    syntax, found = (several.syntaxes[index], keys) if several.syntaxes else _launched(*of_command(keys))
     tool = _recognized(syntax, found)
     _raise_elsewhere(tool, found)
     return tool, found

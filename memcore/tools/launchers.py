@@ -195,6 +195,16 @@ _OTHERWISE = re.compile(r"\b(?:llamafactory-cli|lmf) (?:chat|api|webchat|webui|e
 """Programs of LLaMA-Factory that start a process for each GPU, and those that train nothing."""
 
 
+def on_ray(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys with a GPU for each of Ray's workers, where nobody else says how many there are.
+
+    Sources: LLaMA-Factory 0.9.6, train/tuner.py (`_ray_training_function`); axolotl 0.18, cli/train.py
+    (`ScalingConfig`).
+    """
+    workers = found.get("ray_num_workers")
+    return {GPUS: workers, **found} if isinstance(workers, int) else found
+
+
 def factory_started(found: Mapping[str, Any]) -> Mapping[str, Any]:
     """LLaMA-Factory's keys with a process for each GPU that it sees (launcher.py: `get_device_count`)."""
     seen = visible(found)

@@ -3,7 +3,8 @@
 Sources: transformers 5.23, training_args.py, utils/quantization_config.py (`BitsAndBytesConfig`: fp4 where no type is
 said); trl 1.16, trainer/sft_config.py; peft 0.21, tuners/lora/config.py; unsloth 2026.7, models/loader.py
 (`from_pretrained`: 4 bits unless `full_finetuning`, `load_in_8bit` or `load_in_16bit`), models/llama.py
-(`get_peft_model`: rank 16, seven matrices, `use_gradient_checkpointing="unsloth"`), models/loader_utils.py
+(`get_peft_model`: rank 16, seven matrices, `use_gradient_checkpointing="unsloth"`; nothing after
+`full_finetuning=True`), models/loader_utils.py
 (`get_model_name`: the repository in 16 bits where 4 are not asked for); vllm, entrypoints/llm.py.
 """
 
@@ -18,7 +19,7 @@ from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import PREPARED
 from memcore.formats.objects import STARTED, options
 from memcore.formats.python import Call, calls, environment
-from memcore.formats.readers import flat
+from memcore.formats.readers import SeveralJobs, flat
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.writing import nested
 from memcore.limits import NESTING
@@ -63,6 +64,8 @@ _PARTS = ("finetune_vision_layers", "finetune_language_layers", "finetune_attent
 _SERVERS = ("LLM", "EngineArgs", "AsyncEngineArgs")
 _OF_RAY, _RAY = "LLMConfig", "ray.serve.llm"
 
+_EACH = "per_device_train_batch_size"
+
 Script = tuple[dict[str, Any], tuple[str, ...]]
 
 
@@ -74,11 +77,16 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     found = calls(code)
     around = {name: value for name, value in options().items() if name.startswith(ENVIRONMENT)}
     around |= {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
-    if any(each.name in (*_ARGUMENTS, *LEARNT, *_OTHERS, *_TRAINERS) for each in found):
-        keys, notes = _training(found)
+    prepares = any(each.name == "get_peft_model" and each.of in _UNSLOTH for each in found)
+    if prepares or any(each.name in (*_ARGUMENTS, *LEARNT, *_OTHERS, *_TRAINERS) for each in found):
         if STARTED in options():
-            keys, notes = _decided(keys, notes)
-        return "python" if keys.get("use_unsloth") is True else "yaml", {**keys, **around}, notes
+            return _of_training(_decided(*_training(found)), around)
+        jobs = _jobs(found)
+        read = [_of_training(_training(each), around) for _, each in jobs]
+        if len(jobs) > 1:
+            syntaxes, keys, notes = zip(*read, strict=True)
+            raise SeveralJobs(keys, [title for title, _ in jobs], syntaxes, notes)
+        return read[0]
     serves = [each for each in found if each.name in _SERVERS and (each.arguments or each.first)]
     deployed = [_deployed(each) for each in found if each.name == _OF_RAY and _RAY in code]
     if deployed or (serves and "vllm" in code):
@@ -86,6 +94,25 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
         keys, notes = _serving(_one(serves))
         return "argv", {**keys, **around}, notes
     return None
+
+
+def _of_training(script: Script, around: Mapping[str, Any]) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """The keys of a trainer with the environment of its script, and the syntax of the tool that has them."""
+    keys, notes = script
+    return "python" if keys.get("use_unsloth") is True else "yaml", {**keys, **around}, notes
+
+
+def _jobs(found: Sequence[Call]) -> list[tuple[str, list[Call]]]:
+    """The calls of each job of a script, with its title: one job for each trainer that has arguments of its own."""
+    configs = [each for each in found if each.name in (*_ARGUMENTS, *LEARNT) and each.arguments]
+    trainers = [each for each in found if each.name in _TRAINERS]
+    alike = all((each.name, each.arguments) == (configs[0].name, configs[0].arguments) for each in configs)
+    if alike or len(configs) != len(trainers):
+        return [("", list(found))]
+    pairs = list(zip(*(sorted(each, key=lambda call: call.line) for each in (configs, trainers)), strict=True))
+    apart = {id(each) for pair in pairs for each in pair}
+    others = [each for each in found if id(each) not in apart]
+    return [(f"{config.name}, line {config.line}", [*others, config, trainer]) for config, trainer in pairs]
 
 
 def _decided(keys: Mapping[str, Any], notes: tuple[str, ...]) -> Script:
@@ -224,6 +251,8 @@ def _training(found: Sequence[Call]) -> Script:
         and {call.name for call in found} & {*_TRAINERS} == {"Trainer"}
     ):
         keys.setdefault("max_length", _truncated(found))
+    if not arguments and not any(call.name in _TRAINERS for call in found):
+        keys[_EACH] = f"${_EACH}"  # the trainer is in another script
     more: tuple[str, ...] = ()
     if any(each.of in _UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
@@ -306,9 +335,16 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
         message = "found in line {}; in scripts, only LoraConfig is supported: describe the adapter with {}"
         raise UnsupportedError(other.name, message, other.line, "training.adapter")
     trained = next((each.line for each in found if each.name in _TRAINERS), None)
-    fast = [each for each in found if each.name == "get_peft_model" and each.of in _UNSLOTH]
+    whole = any(each.of in _UNSLOTH and each.arguments.get("full_finetuning") is True for each in found)
+    fast = [each for each in found if each.name == "get_peft_model" and each.of in _UNSLOTH and not whole]
     fast = [each for each in fast if trained is None or each.line < trained] or fast  # what follows is inference
     plain = [each for each in found if each.name == "LoraConfig"]
+    made = next((each for each in found if each.name == "get_peft_model" and each.of not in _UNSLOTH), None)
+    if made is not None and not plain and not fast and not any(each.name == "get_peft_config" for each in found):
+        message = (
+            "its config in line {} is not known; in scripts, only LoraConfig is supported: describe the adapter with {}"
+        )
+        raise UnsupportedError(made.name, message, made.line, "training.adapter")
     keys: dict[str, Any] = {}
     if plain and not fast:
         call = _one(plain)
@@ -383,7 +419,8 @@ def _of_model(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     fast = [each for each in found if each.name == "from_pretrained" and each.of in _UNSLOTH]
     if fast:
         told.append(fast[0])
-        adapted = any(each.name == "get_peft_model" for each in found)
+        whole = fast[0].arguments.get("full_finetuning") is True
+        adapted = any(each.name == "get_peft_model" for each in found) and not whole
         stored = fast[0].arguments.get("use_gradient_checkpointing", "unsloth")
         return {**({} if adapted else _checkpoints(stored)), **_of_unsloth(fast[0])}
     loads = [each for each in found if each.name == "from_pretrained" and _CLASSES.search(each.of)]
@@ -403,13 +440,23 @@ def _of_model(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     return keys
 
 
+_LOADED_SO = ("attn_implementation", "offload_embedding", "float32_mixed_precision", "unsloth_tiled_mlp", "text_only")
+"""Arguments of Unsloth's loader that keep their names."""
+
+
 def _of_unsloth(call: Call) -> dict[str, Any]:
     """Unsloth's loader: 4 bits unless something else is said, and 16-bit weights in the GPU's own dtype."""
     given = call.arguments
+    for name in ("load_in_fp8", "qat_scheme"):
+        if given.get(name) not in (None, False):
+            raise UnsupportedError.of_value(
+                name, given[name], "this value is not supported yet; leave it out to count 16-bit weights"
+            )
     name = given.get("model_name", call.first)
     full, eight = given.get("full_finetuning") is True, given.get("load_in_8bit") is True
     four = given.get("load_in_4bit", True) is True and not (full or eight or given.get("load_in_16bit") is True)
     keys: dict[str, Any] = {"use_unsloth": True, "dtype": given.get("dtype") or "bfloat16"}
+    keys |= {name: given[name] for name in _LOADED_SO if given.get(name) not in (None, False)}
     if isinstance(name, str):
         keys["model_name_or_path"] = name if four and DYNAMIC.search(name) else _FOUR_BITS.sub("", name)
     if "max_seq_length" in given:
