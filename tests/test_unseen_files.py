@@ -1963,7 +1963,19 @@ MOE = (
     "dataset:\n  seq_length: 64\n"
 )
 """NeMo Automodel, examples/vlm_finetune/qwen3_5/qwen3_5_9b.yaml."""
+FROZEN = (
+    "python3 -m openrlhf.cli.train_ppo_ray --actor.model_name_or_path Qwen/Qwen3.5-2B --algo.advantage.estimator rloo "
+    "--actor.num_gpus_per_node 4 --train.colocate_all --actor.freeze_visual_encoder "
+)
+"""OpenRLHF, examples/scripts/train_vlm_math_hybrid_engine.sh; without sleep, train_reinforce_baseline_ray_agent_async.sh."""
+HALF = "model.partial_pretrain=gpt2 model.strategy=fsdp model.fsdp_config.cpu_offload=True "
+HALF = f"torchrun --nproc_per_node 8 -m verl.trainer.fsdp_sft_trainer {HALF}"
 TENTH = {
+    FROZEN: {"training.trainable": ["language-model"], "training.method.rollout_share": 0.95},
+    FROZEN + "--train.async_enable": {"training.method.rollout_share": None},
+    FROZEN + "--ds.lora.rank 8": {"training.trainable": None, "training.adapter.rank": 8},
+    HALF: {"engine.version": 1, "engine.cpu_offload": None},
+    HALF + "model.fsdp_config.offload_params=True": {"engine.cpu_offload": True},
     WORKERS: {"hardware.num_gpus": 6, "engine.type": "ddp"},
     FALCON: {"training.gradient_accumulation_steps": 4},
     FALCON + "use_ray: true\nray_num_workers: 4\n": {"hardware.num_gpus": 4},
