@@ -43,6 +43,20 @@ TRAINED = """trainer = SFTTrainer(model = model, tokenizer = tokenizer, args = S
     per_device_train_batch_size = 2, gradient_accumulation_steps = 4, warmup_steps = 5, max_steps = 60,
     learning_rate = 2e-4, optim = "adamw_8bit", weight_decay = 0.01, seed = 3407, report_to = "none"))
 """
+ASKED = """from transformers import Trainer
+USE_LORA = False
+USE_QLORA = False
+if USE_LORA or USE_QLORA:
+    peft_config = LoraConfig(r=8, use_dora=True)
+    model = get_peft_model(model, peft_config)
+else:
+    model = AutoModelForImageTextToText.from_pretrained("gpt2", _attn_implementation="flash_attention_2")
+    for param in model.vision_model.parameters():
+        param.requires_grad = False
+Trainer(model=model, args=TrainingArguments(per_device_train_batch_size=2, optim="adamw_hf", bf16=True)).train()
+model = AutoModelForImageTextToText.from_pretrained("gpt2-medium", dtype="float32", quantization_config=BitsAndBytesConfig(load_in_8bit=True))
+"""
+"""huggingface/smollm, vision/finetuning/SmolVLM2_Video_FT.ipynb; trl, examples/notebooks/openenv_sudoku_grpo.ipynb."""
 AGAIN = """if False:
     model, tokenizer = FastLanguageModel.from_pretrained(model_name = "lora_model", load_in_4bit = False)
 """
@@ -83,6 +97,8 @@ READ = {
     QLORA.replace("bf16=True", "bf16=torch.cuda.is_bf16_supported()"): {P: "bf16-mixed"},
     QLORA.replace("device_map=", 'torch_dtype=getattr(torch, "float" + "16"), device_map=').replace("bf16=True, ", ""): {
         P: "fp16", TYPE: "lora"},  # peft, examples/olora_finetuning/olora_finetuning.py
+    ASKED: {"model": "gpt2", TYPE: None, BITS: None, "training.attention": "flash", "training.optimizer.name": "adamw",
+            "training.optimizer.implementation": "transformers"},
     FULL: {"model": "Qwen/Qwen3-0.6B", LENGTH: 4096, POLICY: "full", TYPE: None, P: "bf16-autocast",
            "training.packed_sequences": True},
     SERVED: {"model": "Qwen/Qwen3-8B", "parallelism.tensor_parallel_size": 2, "inference.max_model_len": 8192,
@@ -114,6 +130,7 @@ REFUSED = {
     QLORA.replace("LoraConfig(", "ShiraConfig(")
     + "get_peft_model(model, peft_config)\n": "get_peft_model: its config in line",
     UNSLOTH.replace("    dtype", "    load_in_fp8 = True,\n    dtype") + ADAPTED + TRAINED: "load_in_fp8: found True",
+    QLORA.replace("BitsAndBytesConfig(", "HqqConfig("): "HqqConfig: found in line",
     QLORA.replace('bias="none"', 'bias="all"'): "LoraConfig(bias=): found 'all'",
     QLORA
     + "other = TrainingArguments(output_dir='y', per_device_train_batch_size=8)\n": "different arguments in lines",
@@ -136,6 +153,22 @@ def test_what_nobody_knows_is_asked_for_by_name():
         read_sources([Source("a.py", text)])
     config, _ = read_sources([Source("a.py", text)], given=[LENGTH])
     assert config["model"] == "Qwen/Qwen3-0.6B"
+
+
+def test_what_a_script_freezes_is_said():
+    assert any("parameters that it freezes are counted as trained" in note for note in imported(ASKED).notes)
+    adapted = ASKED.replace("USE_LORA = False", "USE_LORA = True")
+    assert not any("freezes" in note for note in imported(adapted).notes)
+
+
+def test_a_notebook_that_starts_a_script():
+    """philschmid/deep-learning-pytorch-huggingface, training/fsdp-qlora-distributed-llama3.ipynb."""
+    settings = (
+        "%%writefile a.yaml\nmodel_name_or_path: gpt2\nmax_seq_length: 64\nper_device_train_batch_size: 3\nbf16: true\n"
+    )
+    cells = ("!pip install trl", settings, "!torchrun --nproc_per_node=4 \\\n  train.py --config a.yaml", "print(1)")
+    found = flat(read_sources([Source("a.ipynb", notebook(*cells))])[0])
+    assert (found["training.micro_batch_size"], found["hardware.num_gpus"]) == (3, 4)
 
 
 def test_a_script_without_its_trainer_is_asked_for_its_batch():

@@ -14,6 +14,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
+from memcore.formats.as_shell import of_notebook
 from memcore.formats.containers import CARD, RELEASE
 from memcore.formats.normalized import GPUS
 from memcore.formats.objects import STARTED, options
@@ -113,6 +114,22 @@ def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
     if found is None and code is not None and text.lstrip().startswith("{"):
         raise ConfigError.at("the file", "is a notebook that neither trains nor serves with a supported library")
     return found
+
+
+_STARTS = re.compile(r"(?:^|[\"\\n])[ \t]*(?:!|%%(?:bash|sh|shell)\b)")
+"""What begins a command of a shell in a cell of a notebook."""
+
+
+def commanded(text: str) -> str:
+    """A notebook that starts what it trains with as a script of its commands; other texts as they are."""
+    if not text.lstrip().startswith("{") or not _STARTS.search(text):
+        return text
+    code = code_of(text)
+    try:
+        trains = code is None or (_CALLS.search(code) is not None and of_script(code) is not None)
+    except MemcoreError:
+        trains = True
+    return text if trains else of_notebook(text)
 
 
 def _raise_registered(code: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import PREPARED
 from memcore.formats.objects import STARTED, options
-from memcore.formats.python import Call, calls, environment
+from memcore.formats.python import FREEZES, Call, calls, environment
 from memcore.formats.readers import SeveralJobs, flat
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.writing import nested
@@ -243,7 +243,7 @@ def _training(found: Sequence[Call]) -> Script:
             if method is not None:
                 keys = {**_unadapted(), METHOD: method, **keys}
     keys |= _of_peft(found, told)
-    keys |= _of_model(found, told)
+    keys |= _of_model(found, told, named="model_name_or_path" in keys)
     keys = {**keys, **_of_model_config(found, told)}
     if (
         arguments
@@ -253,11 +253,20 @@ def _training(found: Sequence[Call]) -> Script:
         keys.setdefault("max_length", _truncated(found))
     if not arguments and not any(call.name in _TRAINERS for call in found):
         keys[_EACH] = f"${_EACH}"  # the trainer is in another script
-    more: tuple[str, ...] = ()
+    more = () if keys.get("use_peft") is True else _frozen(found)
     if any(each.of in _UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
-        more = ("fast_inference: vLLM's cache is not counted",)
+        more = (*more, "fast_inference: vLLM's cache is not counted")
     return {name: value for name, value in keys.items() if value is not None}, (*_hidden(told), *more)
+
+
+def _frozen(found: Sequence[Call]) -> tuple[str, ...]:
+    """A note on parameters that a full fine-tune leaves as they are, if a script says so before it trains."""
+    lines = [each.line for each in _before_training(found, found) if each.name == FREEZES and each.first is False]
+    if not lines:
+        return ()
+    return (Message("line {}: parameters that it freezes are counted as trained; name what trains with {}",
+                    lines[0], "training.trainable"),)  # fmt: skip
 
 
 def _unadapted() -> dict[str, Any]:
@@ -328,16 +337,21 @@ def _mapping(found: object) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
+def _before_training(found: Sequence[Call], several: Sequence[Call]) -> list[Call]:
+    """Those calls that stand before the trainer's: what follows is inference."""
+    trained = next((each.line for each in found if each.name in _TRAINERS), None)
+    return [each for each in several if trained is None or each.line < trained]
+
+
 def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     """Adapters, by PEFT's config or Unsloth's function."""
     other = next((each for each in found if each.name.removesuffix("Config") in _OF_PEFT), None)
     if other is not None:
         message = "found in line {}; in scripts, only LoraConfig is supported: describe the adapter with {}"
         raise UnsupportedError(other.name, message, other.line, "training.adapter")
-    trained = next((each.line for each in found if each.name in _TRAINERS), None)
     whole = any(each.of in _UNSLOTH and each.arguments.get("full_finetuning") is True for each in found)
     fast = [each for each in found if each.name == "get_peft_model" and each.of in _UNSLOTH and not whole]
-    fast = [each for each in fast if trained is None or each.line < trained] or fast  # what follows is inference
+    fast = _before_training(found, fast) or fast
     plain = [each for each in found if each.name == "LoraConfig"]
     made = next((each for each in found if each.name == "get_peft_model" and each.of not in _UNSLOTH), None)
     if made is not None and not plain and not fast and not any(each.name == "get_peft_config" for each in found):
@@ -411,11 +425,21 @@ def _lora(given: Mapping[str, Any]) -> dict[str, Any]:
 
 _CLASSES = re.compile(r"^AutoModel|For(?:CausalLM|ConditionalGeneration)$")
 """Classes of transformers whose models are trained."""
+_OTHER_BITS = frozenset(
+    f"{name}Config" for name in ("Aqlm", "AutoRound", "BitNetQuant", "Eetq", "FbgemmFp8", "FineGrainedFP8", "FPQuant",
+                                 "Higgs", "Hqq", "Quanto", "SpQR", "TorchAo", "Vptq")
+)  # fmt: skip
+"""transformers' configs of other kinds of weights than bitsandbytes' (utils/quantization_config.py)."""
+_LOADED_AS = {"_attn_implementation": "attn_implementation"}
+"""Names that a config keeps, which `from_pretrained` hands over to it (transformers 4, configuration_utils.py)."""
 _LOADED = ("torch_dtype", "dtype", "attn_implementation", "load_in_4bit", "load_in_8bit")
 
 
-def _of_model(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
-    """The model that is trained, and how its weights are loaded."""
+def _of_model(found: Sequence[Call], told: list[Call], *, named: bool) -> dict[str, Any]:
+    """The model that is trained, and how its weights are loaded; `named`: the trainer loads it by its name.
+
+    What is loaded after the trainer is for inference, unless nothing is loaded before it.
+    """
     fast = [each for each in found if each.name == "from_pretrained" and each.of in _UNSLOTH]
     if fast:
         told.append(fast[0])
@@ -423,14 +447,24 @@ def _of_model(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
         adapted = any(each.name == "get_peft_model" for each in found) and not whole
         stored = fast[0].arguments.get("use_gradient_checkpointing", "unsloth")
         return {**({} if adapted else _checkpoints(stored)), **_of_unsloth(fast[0])}
-    loads = [each for each in found if each.name == "from_pretrained" and _CLASSES.search(each.of)]
+    every = [each for each in found if each.name == "from_pretrained" and _CLASSES.search(each.of)]
+    loads = _before_training(found, every)
+    named = named or bool(loads)
+    loads = loads if named else every
     keys: dict[str, Any] = {}
     if loads:
         told.append(loads[0])
         given = loads[0].arguments
+        given = {_LOADED_AS.get(name, name): value for name, value in given.items()}
         keys = {name: given[name] for name in _LOADED if name in given and given[name] != "auto"}
         keys["model_name_or_path"] = given.get("pretrained_model_name_or_path", loads[0].first)
-    bits = [each for each in found if each.name == "BitsAndBytesConfig"]
+    kinds = [each for each in found if each.name in ("BitsAndBytesConfig", *_OTHER_BITS)]
+    kinds = _before_training(found, kinds) if named else kinds
+    bits = [each for each in kinds if each.name == "BitsAndBytesConfig"]
+    other = next(iter(kinds), None)
+    if other is not None and not bits:
+        message = "found in line {}; this value is not supported yet; leave it out to count 16-bit weights"
+        raise UnsupportedError(other.name, message, other.line)
     if bits:
         given = _one(bits).arguments
         keys |= {name: given[name] for name in ("load_in_4bit", "load_in_8bit") if name in given}
