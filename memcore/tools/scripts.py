@@ -112,7 +112,7 @@ def _jobs(found: Sequence[Call]) -> list[tuple[str, list[Call]]]:
     pairs = list(zip(*(sorted(each, key=lambda call: call.line) for each in (configs, trainers)), strict=True))
     apart = {id(each) for pair in pairs for each in pair}
     others = [each for each in found if id(each) not in apart]
-    return [(f"{config.name}, line {config.line}", [*others, config, trainer]) for config, trainer in pairs]
+    return [(f"{config.name}:{config.line}", [*others, config, trainer]) for config, trainer in pairs]
 
 
 def _decided(keys: Mapping[str, Any], notes: tuple[str, ...]) -> Script:
