@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import PREPARED
 from memcore.formats.objects import STARTED, options
@@ -266,7 +267,7 @@ def _frozen(found: Sequence[Call]) -> tuple[str, ...]:
     if not lines:
         return ()
     return (Message("line {}: parameters that it freezes are counted as trained; name what trains with {}",
-                    lines[0], "training.trainable"),)  # fmt: skip
+                    lines[0], Training.trainable),)  # fmt: skip
 
 
 def _unadapted() -> dict[str, Any]:
