@@ -582,6 +582,15 @@ def _commands_of(text: str) -> list[list[str]]:
         return []
 
 
+_LAUNCHER = re.compile(r"\b(?:torchrun|accelerate launch|deepspeed)\b[^\n]{0,4000}\.py\b")
+
+
+def starts(text: str) -> bool:
+    """Whether a script runs a known program, or a script of Python that trains or is started on several GPUs."""
+    commands = _commands_of(text)
+    return any(_launches(each) or _trains(each) or _LAUNCHER.search(" ".join(each)) is not None for each in commands)
+
+
 def _launches(command: list[str]) -> bool:
     """Whether a command runs a known program on something."""
     text = " ".join(command)

@@ -19,7 +19,7 @@ from memcore.formats.containers import CARD, RELEASE
 from memcore.formats.normalized import GPUS
 from memcore.formats.objects import STARTED, options
 from memcore.formats.python import code_of, docstring_of
-from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
+from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file, starts
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, nested
@@ -129,7 +129,8 @@ def commanded(text: str) -> str:
         trains = code is None or (_CALLS.search(code) is not None and of_script(code) is not None)
     except MemcoreError:
         trains = True
-    return text if trains else of_notebook(text)
+    script = "" if trains else of_notebook(text)
+    return script if starts(script) else text
 
 
 def _raise_registered(code: str) -> None:
