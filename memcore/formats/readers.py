@@ -417,10 +417,16 @@ def _with_release(found: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 class SeveralJobs(ConfigError):
-    """A text with the commands of several jobs."""
+    """A text with the commands of several jobs, or a script that calls several trainers; `said` has notes on each."""
 
-    def __init__(self, jobs: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> None:
-        self.jobs, self.texts = tuple(jobs), tuple(texts)
+    def __init__(
+        self,
+        jobs: Sequence[Mapping[str, Any]],
+        texts: Sequence[str],
+        syntaxes: Sequence[str] = (),
+        said: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        self.jobs, self.texts, self.syntaxes, self.said = tuple(jobs), tuple(texts), tuple(syntaxes), tuple(said)
         names = [_model_of(each) for each in jobs]
         told = [f"{each:.70} …" for each in texts] if len(set(names)) < len(names) or not all(names) else names
         listed = " / ".join(f"{number}: {each:.80}" for number, each in enumerate(told[:_LISTED], 1))
@@ -585,6 +591,15 @@ def _commands_of(text: str) -> list[list[str]]:
         return _parted(words(script_of(text)))
     except (ValueError, RecursionError):
         return []
+
+
+_LAUNCHER = re.compile(r"\b(?:torchrun|accelerate launch|deepspeed)\b[^\n]{0,4000}\.py\b")
+
+
+def starts(text: str) -> bool:
+    """Whether a script runs a known program, or a script of Python that trains or is started on several GPUs."""
+    commands = _commands_of(text)
+    return any(_launches(each) or _trains(each) or _LAUNCHER.search(" ".join(each)) is not None for each in commands)
 
 
 def _launches(command: list[str]) -> bool:
