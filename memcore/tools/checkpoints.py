@@ -1,10 +1,10 @@
-"""What lists a checkpoint's tensors: `model.safetensors.index.json`, the header of a `.safetensors` or `.gguf` file.
+"""What lists a checkpoint's tensors: `model.safetensors.index.json`, the header of a `.safetensors` file.
 
 An index has the bytes of all tensors together and their names, a header each tensor's dtype and shape. Neither says how
 the network computes; whose tensors they are follows from their number, compared with the models of the catalog.
 
 Sources: transformers 5.23, modeling_utils.py (`save_pretrained`: `total_size`, `total_parameters`); safetensors,
-safetensors/src/tensor.rs (eight bytes of length, then JSON); gguf-py 0.19, gguf/constants.py (`Keys`, `LlamaFileType`).
+safetensors/src/tensor.rs (eight bytes of length, then JSON).
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from math import prod
 from typing import Any, NamedTuple
 
-from memcore.errors import ConfigError, MemcoreError
+from memcore.errors import MemcoreError
 from memcore.messages import Message, joined
-from memcore.networks.catalog import catalog, find_model, named
+from memcore.networks.catalog import catalog, find_model
 from memcore.networks.unknown import ALIASES
-from memcore.serving.gguf_types import BLOCK_TYPES, tensor_bytes
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|layer|h|blocks|block)\.(\d+)\.")
 _EXPERT = re.compile(r"\.experts\.(\d+)\.")
@@ -73,72 +71,11 @@ def checkpoint_of(found: Mapping[str, Any]) -> Checkpoint | None:
     return Checkpoint(len(listed), _layers(listed), sum(sizes.values()), whole, sizes, _numbers(_EXPERT, listed))
 
 
-_FILE_TYPES: Mapping[int, str] = {
-    0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 7: "q8_0", 8: "q5_0", 9: "q5_1", 10: "q2_k", 11: "q3_k_s", 12: "q3_k_m",
-    13: "q3_k_l", 14: "q4_k_s", 15: "q4_k_m", 16: "q5_k_s", 17: "q5_k_m", 18: "q6_k", 19: "iq2_xxs", 20: "iq2_xs",
-    21: "q2_k_s", 22: "iq3_xs", 23: "iq3_xxs", 24: "iq1_s", 25: "iq4_nl", 26: "iq3_s", 27: "iq3_m", 28: "iq2_s",
-    29: "iq2_m", 30: "iq4_xs", 31: "iq1_m", 32: "bf16", 36: "tq1_0", 37: "tq2_0", 38: "mxfp4_moe", 40: "q1_0",
-}  # fmt: skip
-
-
-def gguf_of(found: Mapping[str, Any]) -> tuple[Checkpoint, str, str | None] | None:
-    """The tensors of a GGUF file's header, its format, and the model that it names; None for another file.
-
-    A name counts if the catalog's model has as many layers and nearly as many parameters: files have no towers.
-    """
-    keys = found.get("gguf")
-    shapes = list(_shapes(keys.get("tensors"))) if isinstance(keys, Mapping) else []
-    if not isinstance(keys, Mapping) or not shapes:
-        return None
-    parameters, sizes = sum(count * prod(shape) for _, shape, count in shapes), Counter[str]()
-    try:
-        for kind, shape, count in shapes:
-            sizes[kind] += count * tensor_bytes(kind, shape) if kind in BLOCK_TYPES else 0
-    except ValueError:  # a row that is no whole number of blocks
-        raise ConfigError.at("the file", "is not a GGUF file") from None
-    layers = keys.get(f"{keys.get('general.architecture')}.block_count")
-    listed = Checkpoint(
-        sum(count for *_, count in shapes), layers if isinstance(layers, int) else 0, sizes.total(), parameters, sizes
-    )
-    most = max(sizes, key=lambda kind: sizes[kind], default="F32").lower()
-    said = keys.get("general.file_type")
-    format_ = _FILE_TYPES.get(said, most) if isinstance(said, int) else most
-    return listed, format_, _named_in(keys, listed)
-
-
-def _shapes(tensors: object) -> Iterator[tuple[str, list[int], int]]:
-    """Yield the types and shapes of tensors, `{"Q4_K": {"128x256": 2}}`, with how many there are of each."""
-    for kind, shapes in tensors.items() if isinstance(tensors, Mapping) else ():
-        for text, count in shapes.items() if isinstance(shapes, Mapping) else ():
-            if _SHAPE.fullmatch(str(text)) and type(count) is int:
-                yield str(kind), [int(each) for each in str(text).split("x")], count
-
-
-_SHAPE = re.compile(r"\d{1,12}(?:x\d{1,12}){0,7}")
-
-
-def _named_in(keys: Mapping[str, Any], listed: Checkpoint) -> str | None:
-    """The model that a GGUF file's keys name, if it has such tensors."""
-    repository = str(keys.get("general.base_model.0.repo_url", "")).rpartition("huggingface.co/")[2]
-    parts = [str(keys[name]) for name in ("general.basename", "general.size_label", "general.finetune") if name in keys]
-    for name in (repository, str(keys.get("general.name", "")), "-".join(parts), "-".join(parts[:2])):
-        known = named(name) if name else None
-        if known is None or listed.layers != _depth(catalog()[known.base]["config"]):
-            continue
-        if _LEAST <= (listed.parameters or 0) / find_model(known.base).parameters <= _MOST:
-            return known.base
-    return None
-
-
-_LEAST, _MOST = 0.8, 1.02
-"""Of a model's parameters: without towers, with rotary frequencies and a head that is tied."""
-
-
 def whose(found: Checkpoint) -> tuple[str, int] | None:
     """The catalog's model that has as many parameters in as many layers, and by how many bytes they differ."""
     best: tuple[int, str] | None = None
     for hub_id, entry in catalog().items():
-        if found.layers and found.layers != _depth(entry["config"]):
+        if found.layers and found.layers != depth(entry["config"]):
             continue
         for off in _differences(found, entry["parameters"]):
             if best is None or off < best[0]:
@@ -157,7 +94,7 @@ def pruned(found: Checkpoint) -> tuple[Mapping[str, Any], Message] | None:
         text = config.get("text_config") if isinstance(config.get("text_config"), Mapping) else None
         inner = config if text is None else text
         key = next((name for name in _EXPERTS if isinstance(inner.get(name), int)), None)
-        if key is None or inner[key] <= found.experts or found.layers != _depth(config):
+        if key is None or inner[key] <= found.experts or found.layers != depth(config):
             continue
         fewer = {**inner, key: found.experts}
         for kept in (fewer, {**config, "text_config": fewer}) if text is not None else (fewer,):
@@ -203,7 +140,8 @@ def _numbers(pattern: re.Pattern[str], names: Mapping[str, Any]) -> int:
     return 1 + max((int(each[1][:6]) for each in found if each), default=-1)
 
 
-def _depth(config: Mapping[str, Any]) -> object:
+def depth(config: Mapping[str, Any]) -> object:
+    """Return the layers that a config.json says."""
     inner = config.get("text_config")
     said = {**config, **inner} if isinstance(inner, Mapping) else config
     return next((said[name] for name in ALIASES["num_hidden_layers"] if name in said), None)

@@ -39,9 +39,8 @@ from memcore.formats.tool import Tool
 from memcore.formats.writing import nested
 from memcore.messages import Message, joined
 from memcore.networks.quantized import refuse_mlx
-from memcore.serving.inference import Inference
 from memcore.tools.accounts import declared_elsewhere
-from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, gguf_of, pruned, whose
+from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, pruned, whose
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, commanded, imported, of_composed, of_keys
 from memcore.tools.launchers import ElsewhereError, launched_with, over_file, own
@@ -501,7 +500,7 @@ def _stored(
 
 
 def _stored_in_gguf(
-    listed: Checkpoint, form: str, base: str | None, name: str, *, alone: bool
+    listed: Checkpoint, settings: Mapping[str, object], base: str | None, name: str, *, alone: bool
 ) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
     """What llama.cpp serves from a GGUF file.
 
@@ -509,7 +508,7 @@ def _stored_in_gguf(
     """
     config, other, notes = ({"model": base}, None, ()) if base else _stored(listed, name, alone=alone)
     said = (Message("{}; {} by its name", described(listed), base),) if base else notes
-    return nested({**config, Inference.quantization: form, EngineSettings.type: registry.GGUF_SERVER}), other, said
+    return nested({**config, **settings}), other, said
 
 
 def read_part(
@@ -526,9 +525,11 @@ def read_part(
         listed = checkpoint_of(found)
         if listed is not None:
             return _stored(listed, name, alone="model" not in given and alone)
-        in_gguf = gguf_of(found)
+        header = registry.engine_module(registry.GGUF_SERVER, "header") if "gguf" in found else None
+        in_gguf = header.gguf_of(found) if header is not None else None
         if in_gguf is not None:
-            return _stored_in_gguf(*in_gguf, name, alone="model" not in given and alone)
+            tensors, settings, base = in_gguf
+            return _stored_in_gguf(tensors, settings, base, name, alone="model" not in given and alone)
         spelled = of_lora_file(found)
         text = json.dumps(spelled) if spelled else text
         if "model" in found or not found.keys() - _SECTIONS:
