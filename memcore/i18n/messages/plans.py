@@ -14,9 +14,9 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "its peak is in the {moment}, the largest part {category} ({bytes})": (
         "峰值在{moment}，其中最大的部分是{category}（{bytes}）"
     ),
-    "each GPU has {capacity}, and the largest server config tried holds only {users} of {asked} "
+    "each GPU has {capacity}, and the config with the largest cache holds only {users} of {asked} "
     "sequences of {length} tokens": (
-        "每块 GPU 有 {capacity}，尝试过的配置中容量最大的也只能容纳 {asked} 个序列中的 {users} 个，每个 {length} token"
+        "每块 GPU 有 {capacity}，缓存最大的配置也只能容纳 {asked} 个序列中的 {users} 个，每个 {length} token"
     ),
     "Pipeline across nodes": "节点间流水线并行",
     "Replicas": "多副本",
