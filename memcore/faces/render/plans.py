@@ -123,8 +123,17 @@ def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[
     yield "  " + say("cli-budget", tokens=format_tokens(budget.tokens), parts=say("and-comma").join(said))
 
 
+def plain(number: float) -> str:
+    """Return a number with three digits, or all before the point.
+
+    >>> plain(10.627), plain(2330.4)
+    ('10.6', '2,330')
+    """
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def _spread(found: Range) -> str:
-    low, expected, high = (f"{each:,.0f}" if each >= 100 else f"{each:.3g}" for each in found)
+    low, expected, high = map(plain, found)
     return say("serves-range", expected=expected, low=low, high=high)
 
 

@@ -32,6 +32,8 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "each GPU has {capacity}, but the smallest server config tried needs {size}, most of it {category} ({bytes})": (
         "每块 GPU 有 {capacity}，而尝试过的最小服务配置仍需 {size}，其中大部分是{category}（{bytes}）"
     ),
+    "for training jobs only": "仅用于训练任务",
+    "a server has no tokens to train on": "推理服务没有训练 token",
     # What a plan gives up
     "the same result": "结果相同",
     "the same result as the job you asked for": "结果与您要求的任务相同",
