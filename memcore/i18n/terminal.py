@@ -204,10 +204,8 @@ tensors. Start with:
         "Tight: the expected value fits, the high end of the range does not.",
         "余量很小：预期值放得下，范围的上限放不下。",
     ),
-    "cli-host-ram": (
-        "Host: what is offloaded takes {size} of each node's RAM.",
-        "主机：卸载的内容占用每个节点 {size} 内存。",
-    ),
+    "cli-host-ram": ("Host: {size} of RAM on each node.", "主机：每个节点占用 {size} 内存。"),
+    "cli-host-ram-alone": ("Host: {size} of RAM.", "主机：占用 {size} 内存。"),
     "cli-host-spills": (
         "More than a computer with such GPUs usually has, assumed {usual}; yours: --assume host_room=BYTES.",
         "超过此类 GPU 所在主机通常的内存（假定 {usual}）；实际值用 --assume host_room=BYTES 指定。",

@@ -18,6 +18,10 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "sequences of {length} tokens": (
         "每块 GPU 有 {capacity}，缓存最大的配置也只能容纳 {asked} 个序列中的 {users} 个，每个 {length} token"
     ),
+    "each GPU has {capacity}, and the largest cache of any config does not hold a sequence of {length} tokens": (
+        "每块 GPU 有 {capacity}，缓存最大的配置也放不下 {length} token 的序列"
+    ),
+    "A sequence of {length} tokens": "一个 {length} token 的序列",
     "Pipeline across nodes": "节点间流水线并行",
     "Replicas": "多副本",
     "tensor parallelism stays within a node, and stages send only hidden states between nodes": (

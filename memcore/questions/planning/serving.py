@@ -408,7 +408,7 @@ class Servings:
                 Inference.prompt_length: None, Inference.output_length: None, Inference.mean_length: None,
             }  # fmt: skip
             knob = Knob(
-                title=Message("{} sequences of {:,} tokens", users, length),
+                title=_sequences(users, length),
                 to=changes,
                 why="the cache grows with each token",
                 quality="prompt and answer are shorter, or more users wait",
@@ -420,6 +420,12 @@ class Servings:
                 elif self.bench.safe(found.found):
                     yield found
                     return
+
+
+def _sequences(users: int, length: int) -> str:
+    if users == 1:
+        return Message("A sequence of {:,} tokens", length)
+    return Message("{} sequences of {:,} tokens", users, length)
 
 
 def _several(knob: Knob, count: int, sizes: Mapping[str, object]) -> Knob:

@@ -519,6 +519,7 @@ class Trainings:
 
     def _more_of(self, kind: Knob | None, capacity: int, method: str) -> Iterator[Candidate | None]:
         gpus, need = self.asked.gpus, self._needs(self.tried.get(method, ()))
+        tight: Candidate | None = None
         for more in (self.asked.gpus * 2**power for power in range(1, _DOUBLINGS)):
             if (more % self.asked.node and more > self.asked.node) or need * gpus > capacity * more:
                 continue  # n times the GPUs need at least an n-th each
@@ -529,10 +530,12 @@ class Trainings:
                 source="hardware/num_gpus",
             )
             found = yield from self._first(self.asked.on(more), (knob,), "hardware", method)
-            if found is not None:
-                yield found
-                return
+            roomy, last = found is not None and found.safe, tight is not None
+            tight = found if roomy or not last else tight
+            if roomy or last:
+                break  # twice as many as those on which it just fits are the last that are tried
             gpus, need = (more, self._needs(self.elsewhere)) if self.elsewhere else (gpus, need)
+        yield tight
 
     def _larger(self, method: str) -> Iterator[Candidate | None]:
         """Yield the smallest larger GPU on which the job fits with a method."""
