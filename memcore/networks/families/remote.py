@@ -12,22 +12,13 @@ from collections.abc import Callable, Mapping
 
 from memcore.errors import ConfigError
 from memcore.messages import Message, joined
-from memcore.networks.families.counted import (
-    blocks,
-    clips,
-    counted,
-    gemma4,
-    gemma4_unified,
-    matrix,
-    norms,
-    paddle,
-    whole,
-    within,
-)
+from memcore.networks.families.counted import clips, counted, gemma4, gemma4_unified, paddle
+from memcore.networks.families.counting import matrix, whole, within
 from memcore.networks.families.ernie import ernie_vl
 from memcore.networks.families.longcat import longcat, longcat_more
 from memcore.networks.families.own_names import blt, emu3, glm5_next, got, hyperclova, llada, ovis
 from memcore.networks.families.remote_rows import NOTHING
+from memcore.networks.families.sounds import minicpm
 from memcore.networks.families.switch import contradicted, stepped
 from memcore.networks.weights import Weight
 from memcore.units import shown
@@ -151,19 +142,6 @@ _SOUND = ("audio_config", "tts_config", "init_audio", "init_tts", "init_vision")
 def _minicpm_omni(config: Config) -> Config:
     """MiniCPM-o: MiniCPM-V of the same version with Whisper's encoder (`minicpmo.py` of vllm)."""
     return {**_minicpm({key: value for key, value in config.items() if key not in _SOUND}), "model_type": "minicpmv"}
-
-
-def _hears(config: Config) -> tuple[Weight, ...]:
-    """Whisper's encoder and two matrices (vllm, `MiniCPMO.init_audio_module`); what speaks is not loaded by servers."""
-    heard, hidden = config.get("audio_config"), _size(config.get("hidden_size"))
-    usual = {"d_model": 1024, "encoder_layers": 24, "encoder_ffn_dim": 4096, "num_mel_bins": 80}
-    width, layers, wide, mels = (whole(within(heard, key), value) for key, value in usual.items())
-    places = whole(within(heard, "max_source_positions"), 1500)
-    # Whisper's keys have no bias.
-    encoder = blocks(layers, width, wide) - layers * width + norms(1, width)
-    before = matrix(width, 3 * mels) + matrix(width, 3 * width) + places * width
-    projector = matrix(hidden, wide // 4) + matrix(hidden, hidden)
-    return (Weight("apm", ((encoder + before,),), "tower"), Weight("audio_projection_layer", ((projector,),), "tower"))
 
 
 def _minicpm(config: Config) -> Config:
@@ -681,7 +659,7 @@ _EXTRA_WEIGHTS: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _unused_patches),
     "clip": _concepts,
     "gemma3n": _gemma3n_towers,
-    "minicpmo": _hears,
+    "minicpmo": lambda config: tuple(minicpm(config)),
     "gemma4": lambda config: tuple(gemma4(config)),
     "gemma4_unified": lambda config: tuple(gemma4_unified(config)),
     "phi4mm": _phi4_adapters,
