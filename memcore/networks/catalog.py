@@ -138,7 +138,7 @@ def find_model(model: str | Mapping[str, object]) -> Model:
     return _from_catalog(identified(model).base) if isinstance(model, str) else _read(_as_text(_whole(model)))
 
 
-_PARTS = {"text_model_id": "text_config", "audio_model_id": "audio_config"}
+_ELSEWHERE = {"text_model_id": "text_config", "audio_model_id": "audio_config"}
 """Keys that name another repository's model, and the part of a file that stands for it (Ultravox)."""
 
 
@@ -147,7 +147,7 @@ def _whole(config: Mapping[str, object]) -> Mapping[str, object]:
 
     Raises ConfigError with the nearest id.
     """
-    named = {part: config[key] for key, part in _PARTS.items() if isinstance(config.get(key), str)}
+    named = {part: config[key] for key, part in _ELSEWHERE.items() if isinstance(config.get(key), str)}
     if config.get("model_type") != "ultravox" or not named:
         return config
     return {**config, **{part: content_of(str(name)) for part, name in named.items()}}
