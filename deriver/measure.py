@@ -169,7 +169,7 @@ def outcome(config: dict[str, Any], parameters: int) -> tuple[str, str]:
         return "refused", str(error)[:400]
     except Exception as error:
         return "crash", repr(error)[:400]
-    if model.parameters == parameters:
+    if parameters - model.parameters in (0, sum(model.published_extras.values())):
         return "exact with a warning" if model.warnings else "exact", ""
     text = f"{model.parameters} instead of {parameters} ({model.parameters / parameters - 1:+.2%})"
     return ("wrong with a warning" if model.warnings else "silently wrong"), text

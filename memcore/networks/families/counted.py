@@ -545,21 +545,6 @@ def _nothing(config: Config) -> Iterator[Weight]:
     yield from ()
 
 
-_TO_WAVES = 449_051_264
-"""Parameters of what makes sounds of Qwen2.5-Omni's codes, which both sizes share (transformers 5.23,
-`Qwen2_5OmniToken2WavModel`)."""
-
-
-def _speaks(config: Config) -> Mapping[str, int]:
-    """Qwen2.5-Omni's talker and what makes sounds of its codes: servers leave them out (`qwen2_5_omni_thinker.py`)."""
-    talker = config.get("talker_config")
-    if config.get("enable_audio_output") is False or not isinstance(talker, Mapping):
-        return {}
-    found = {**talker, "model_type": "qwen2_5_omni_talker"}
-    sizes = tensors(found, "Qwen2_5OmniTalkerForConditionalGeneration", "model.talker_config")
-    return {"talker, which servers do not load": sum(prod(each.shape) for each in sizes) + _TO_WAVES}
-
-
 @dataclass(frozen=True, slots=True)
 class Counted:
     """How a published file describes such a network."""
@@ -587,7 +572,7 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
         ("NemotronH_Nano_VL_V2", "NemotronH_Nano_Omni_Reasoning_V3", "NemotronH_Super_Omni_Reasoning_V3"),
         (Counted(_nano_vl, _nano_towers),),
     ),
-    "kimi_audio": (Counted(_as("qwen2"), sounds.kimi, published=sounds.speaks),),
+    "kimi_audio": (Counted(_as("qwen2"), sounds.kimi, published=sounds.kimi_speaks),),
     "ultravox": (Counted(lambda config: _inside(config, "text_config"), sounds.ultravox),),
     "multi_modality": (Counted(_janus, _janus_towers, published=_used),),
     "molmo": (Counted(_molmo, _molmo_towers),),
@@ -609,8 +594,8 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "chatglm": (Counted(_without("vision_config"), _glm, key="vision_config"),),
     "cogvlm": (Counted(_cogvlm, _cogvlm_experts, key="num_multi_query_heads"),),
     "cogvlm_video": (Counted(_cogvlm, _cogvlm_tower, key="num_multi_query_heads"),),
-    "qwen2_5_omni": (Counted(_thinker, _nothing, key="thinker_config", published=_speaks),),
-    "qwen3_omni_moe": (Counted(_thinker, _nothing, key="thinker_config"),),
+    "qwen2_5_omni": (Counted(_thinker, _nothing, key="thinker_config", published=sounds.qwen2_5_speaks),),
+    "qwen3_omni_moe": (Counted(_thinker, _nothing, key="thinker_config", published=sounds.qwen3_speaks),),
     "videollama3_qwen2": (Counted(_as("qwen2", "vision_encoder_config"), _llama3_towers),),
     "qwen": (
         Counted(_without("visual"), _qwen_visual, key="visual"),

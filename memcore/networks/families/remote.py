@@ -171,11 +171,18 @@ def _deepseek_ocr(config: Config) -> Config:
 
 def _gated(config: Config) -> Config:
     """T5: `is_gated_act` follows from `feed_forward_proj`, and overrides it where a file has both."""
-    form, gated = config.get("feed_forward_proj"), config.get("is_gated_act")
+    usual = "gated-gelu" if config.get("model_type") in ("mt5", "umt5", "pop2piano") else "relu"
+    form, gated = config.get("feed_forward_proj", usual), config.get("is_gated_act")
     if not isinstance(form, str) or not isinstance(gated, bool):
         return config
     plain = form.removeprefix("gated-")
     return {**config, "feed_forward_proj": f"gated-{plain}" if gated else plain}
+
+
+def _encodes(config: Config) -> Config:
+    """MusicGen: T5 encodes what is asked for."""
+    text = config.get("text_encoder")
+    return {**config, "text_encoder": _gated(text)} if isinstance(text, Mapping) else config
 
 
 _NOMIC = {
@@ -567,6 +574,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "florence2": _florence,
     "switch_transformers": stepped,
     **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "udop", "pop2piano"), _gated),
+    **dict.fromkeys(("musicgen", "musicgen_melody"), _encodes),
     "nomic_bert": lambda config: _keys(config, _NOMIC) if "n_embd" in config else config,
     "phi3_v": _phi3,
     "phi4mm": _phi4,

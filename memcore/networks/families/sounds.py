@@ -1,6 +1,7 @@
-"""What hears in networks outside of transformers: encoders of sounds that are only counted, and what leads out of them.
+"""What hears and what speaks, where it is only counted: encoders of sounds with what leads out of them, and talkers.
 
-Sources: vllm 0.33, model_executor/models (`whisper`, `minicpmo`, `kimi_audio`, `ultravox`, `parakeet`).
+Sources: vllm 0.33, model_executor/models (`whisper`, `minicpmo`, `kimi_audio`, `ultravox`, `parakeet`,
+`qwen2_5_omni_thinker`, `qwen3_omni_moe_thinker`).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def kimi(config: Config) -> Iterator[Weight]:
     yield part("multi_modal_projector", matrix(hidden, seen), matrix(hidden, hidden), norms(1, hidden))
 
 
-def speaks(config: Config) -> Mapping[str, int]:
+def kimi_speaks(config: Config) -> Mapping[str, int]:
     """Kimi-Audio's layers that speak, with a norm and a head of their own: servers leave them out."""
     hidden, wide, words = (whole(config.get(key)) for key in ("hidden_size", "intermediate_size", "vocab_size"))
     heads, keys = whole(config.get("num_attention_heads"), 1), whole(config.get("num_key_value_heads"), 1)
@@ -88,8 +89,105 @@ def parakeet(config: object, hidden: int) -> Iterator[Weight]:
     if not isinstance(config, Mapping):
         return
     found = {**config, "model_type": "parakeet_encoder", "attention_bias": False}
-    sizes = tensors(found, "ParakeetEncoder", "model.sound_config")
     width, wide = whole(config.get("hidden_size"), 1024), whole(config.get("projection_hidden_size"), 4096)
     bias = int(config.get("projection_bias") is True)
-    yield part("sound_encoder.encoder", sum(prod(each.shape) for each in sizes))
+    yield part("sound_encoder.encoder", _derived(found, "ParakeetEncoder", "model.sound_config"))
     yield part("sound_encoder.projection", width, matrix(wide, width, bias), matrix(hidden, wide, bias))
+
+
+def _derived(config: Config, name: str, path: str) -> int:
+    """The parameters of a class of transformers."""
+    return sum(prod(each.shape) for each in tensors(config, name, path))
+
+
+_TALKER = "talker, which servers do not load"
+_TO_WAVES = 115_443_504
+"""Parameters of what makes sounds of Qwen2.5-Omni's spectra, which both sizes share (transformers 5.23,
+`Qwen2_5OmniToken2WavBigVGANModel`)."""
+
+
+def qwen2_5_speaks(config: Config) -> Mapping[str, int]:
+    """Qwen2.5-Omni's talker and what makes sounds of its codes: servers leave them out."""
+    talker = config.get("talker_config")
+    if config.get("enable_audio_output") is False or not isinstance(talker, Mapping):
+        return {}
+    found = {**talker, "model_type": "qwen2_5_omni_talker"}
+    count = _derived(found, "Qwen2_5OmniTalkerForConditionalGeneration", "model.talker_config")
+    given = within(config, "token2wav_config", "dit_config")
+    spectra = {**(given if isinstance(given, Mapping) else {}), "model_type": "qwen2_5_omni_dit"}
+    path = "model.token2wav_config.dit_config"
+    return {_TALKER: count + _derived(spectra, "Qwen2_5OmniToken2WavDiTModel", path) + _TO_WAVES}
+
+
+_DECODER = {"hidden_size": 1024, "num_hidden_layers": 5, "num_attention_heads": 16, "num_key_value_heads": 8}
+
+
+def _decoder(config: object, ffn: int, usual: Mapping[str, int], *, normed: bool = True) -> int:
+    """Layers of a decoder with this many parameters in each feed-forward layer, and the norm behind them.
+
+    `normed`: queries and keys have norms of their own; else parts are scaled by a vector each.
+    """
+    hidden, layers, heads, keys = (whole(within(config, key), usual.get(key, n)) for key, n in _DECODER.items())
+    size = whole(within(config, "head_dim")) or usual.get("head_dim", hidden // heads)
+    attention = 2 * hidden * size * (heads + keys) + 2 * (size if normed else hidden)
+    return layers * (attention + ffn + 2 * hidden) + hidden
+
+
+def _talker(config: object) -> int:
+    """A decoder with experts that writes the first code of a frame, and a small one that writes the others."""
+    text, predictor, seen = within(config, "text_config"), within(config, "code_predictor_config"), 2048
+    hidden, experts, routed, shared, inner, words = (
+        whole(within(text, key), value)
+        for key, value in {
+            "hidden_size": 1024, "num_experts": 128, "moe_intermediate_size": 384,
+            "shared_expert_intermediate_size": 768, "intermediate_size": 2048, "vocab_size": 3072,
+        }.items()
+    )  # fmt: skip
+    experts = whole(within(text, "num_local_experts"), experts)
+    ffn = (experts + 1) * hidden + 3 * hidden * (experts * routed + shared)
+    count = _decoder(text, ffn, {"num_hidden_layers": 20, "num_key_value_heads": 2}) + 2 * words * hidden
+    seen = whole(within(config, "thinker_hidden_size"), seen)
+    count += 2 * (matrix(inner, seen) + matrix(hidden, inner))
+    width, wide = whole(within(predictor, "hidden_size"), 1024), whole(within(predictor, "intermediate_size"), 3072)
+    codes = whole(within(predictor, "vocab_size"), 2048) * (whole(within(predictor, "num_code_groups"), 32) - 1)
+    return count + _decoder(predictor, 3 * width * wide, {"head_dim": 128}) + 2 * codes * width
+
+
+def _waves(config: object) -> int:
+    """Codes to sounds: a transformer, and convolutions that make ever more samples of ever fewer channels."""
+    width, wide, codes, many, channels = (
+        whole(within(config, key), value)
+        for key, value in {
+            "hidden_size": 1024, "intermediate_size": 3072, "codebook_size": 2048, "num_quantizers": 16,
+            "decoder_dim": 1536,
+        }.items()
+    )  # fmt: skip
+    usual = {"num_hidden_layers": 8, "num_key_value_heads": 16}
+    count = _decoder(config, 3 * width * wide, usual, normed=False) + codes * many * width
+    for ratio in _rates(config, "upsampling_ratios", (2, 2)):
+        block = matrix(width, 7) + norms(1, width) + matrix(4 * width, width) + matrix(width, 4 * width) + width
+        count += ratio * width * width + width + block
+    count += matrix(channels, 7 * width)
+    for rate in _rates(config, "upsample_rates", (8, 5, 4, 3)):
+        half = channels // 2
+        residual = matrix(half, 7 * half) + matrix(half, half) + 4 * half
+        count += 2 * channels + 2 * rate * channels * half + half + 3 * residual
+        channels = half
+    return count + 2 * channels + 7 * channels + 1
+
+
+def _rates(config: object, key: str, usual: tuple[int, ...]) -> tuple[int, ...]:
+    found = within(config, key)
+    return tuple(whole(each) for each in found) if isinstance(found, list) else usual
+
+
+def qwen3_speaks(config: Config) -> Mapping[str, int]:
+    """Qwen3-Omni's talker and what makes sounds of its codes: servers leave them out.
+
+    Source: transformers 5.23, modeling_qwen3_omni_moe.py (`Qwen3OmniMoeTalkerForConditionalGeneration`,
+    `Qwen3OmniMoeCode2Wav`).
+    """
+    talker = config.get("talker_config")
+    if config.get("enable_audio_output") is False or not isinstance(talker, Mapping):
+        return {}
+    return {_TALKER: _talker(talker) + _waves(config.get("code2wav_config"))}
