@@ -164,11 +164,72 @@ def _reformer() -> Row:
     return {"tensors": tensors, "lists": lists, "absent": usual, "words": words, "fixed": fixed}
 
 
+def _aria() -> Row:
+    """Aria: as many queries as the largest image gives words, which the class computes from a table and saves.
+
+    Source: transformers 5.23, modeling_aria.py (`AriaProjector.__init__`) and configuration_aria.py (`__post_init__`).
+    """
+    seen, hidden, place = "vision_config.hidden_size", "text_config.hidden_size", "model.multi_modal_projector"
+    attention = f"{place}.cross_attn"
+    tensors = [
+        [f"{place}.query", "", "max_value_projector_patch_to_query_dict", seen],
+        *([f"{attention}.{each}_proj.weight", "", seen, seen] for each in "qkv"),
+        [f"{attention}.multihead_attn.in_proj_weight", "", f"{seen} * 3", seen],
+        [f"{attention}.multihead_attn.in_proj_bias", "", f"{seen} * 3"],
+        *([f"{attention}.{each}.weight", "", seen, seen] for each in ("multihead_attn.out_proj", "linear")),
+        *([f"{attention}.{each}.bias", "", seen] for each in ("multihead_attn.out_proj", "linear")),
+        *([f"{attention}.{each}.{part}", "", seen] for each in ("layer_norm", "layer_norm_kv") for part in _PARTS),
+        *([f"{place}.layer_norm.{part}", "", seen] for part in _PARTS),
+        [f"{place}.feed_forward.linear_in.weight", "", hidden, seen],
+        [f"{place}.feed_forward.linear_out.weight", "", hidden, hidden],
+        ["lm_head.weight", "not (tie_word_embeddings)", "text_config.vocab_size", hidden],
+    ]
+    usual = {seen: 1152, hidden: 4096, "text_config.vocab_size": 32000, "tie_word_embeddings": False}
+    return {
+        "tensors": tensors,
+        "absent": {**usual, "max_value_projector_patch_to_query_dict": 256},
+        "fixed": {"projector_patch_to_query_dict": {"1225": 128, "4900": 256}},
+    }
+
+
+_PARTS = ("weight", "bias")
+
+
+def _hrm() -> Row:
+    """HRM: two stacks of as many layers, without norms that learn.
+
+    A file says how often layers run (`num_hidden_layers`), and how many there are; one without the latter means the
+    former by it. Source: transformers 5.23, modeling_hrm_text.py (`HrmTextStack.__init__`) and
+    configuration_hrm_text.py (`__post_init__`).
+    """
+    heads, lists = "(num_attention_heads * head_dim)", ("model.L_module.layers", "model.H_module.layers")
+    sizes = {
+        **{f"self_attn.{each}_proj": (heads, "hidden_size", "attention_bias") for each in ("q", "k", "v", "gate")},
+        "self_attn.o_proj": ("hidden_size", heads, "attention_bias"),
+        **{f"mlp.{each}_proj": ("intermediate_size", "hidden_size", "mlp_bias") for each in ("gate", "up")},
+        "mlp.down_proj": ("hidden_size", "intermediate_size", "mlp_bias"),
+    }
+    tensors = [["model.z_L_init", "", "hidden_size"], ["model.embed_tokens.weight", "", "vocab_size", "hidden_size"]]
+    for stack in lists:
+        for name, (outer, inner, biased) in sizes.items():
+            tensors += [[f"{stack}.*.{name}.weight", "", outer, inner], [f"{stack}.*.{name}.bias", biased, outer]]
+    tensors += [["lm_head.weight", "not tie_word_embeddings", "vocab_size", "hidden_size"]]
+    usual = {
+        "attention_bias": False, "head_dim": 128, "hidden_size": 1536, "intermediate_size": 4096, "mlp_bias": False,
+        "num_attention_heads": 12, "num_hidden_layers": 16, "num_layers_per_stack": ["=", "num_hidden_layers"],
+        "tie_word_embeddings": False, "vocab_size": 151808,
+    }  # fmt: skip
+    fixed = {"is_encoder_decoder": False}
+    return {"tensors": tensors, "lists": dict.fromkeys(lists, "num_layers_per_stack"), "absent": usual, "fixed": fixed}
+
+
 WRITTEN: Mapping[str, Mapping[str, Any]] = {
+    "AriaForConditionalGeneration": _aria(),
     "EncodecModel": _encodec(),
     "Glm5NextTextModel": {
         "fixed": {"attention_bias": False, "index_topk_freq": 1, "index_topk_pattern": None, "qk_rope_head_dim": 0}
     },
+    "HrmTextForCausalLM": _hrm(),
     "ReformerForMaskedLM": _reformer(),
     "SwitchTransformersForConditionalGeneration": _switch(),
 }

@@ -340,8 +340,10 @@ _DECODES = {"model_type": "bert", "architectures": ["BertLMHeadModel"], "is_deco
     ],
 )
 def test_what_a_token_adds_to_the_cache(config, elements):
-    """LongCat-Flash has two attentions in each of 28 layers (vllm 0.33, models/longcat_flash.py); BERT caches nothing
-    but where it generates, then what the real cache object of transformers 5.23 holds."""
+    """LongCat-Flash has two attentions in each of 28 layers (vllm 0.33, models/longcat_flash.py).
+
+    BERT caches only where it generates, then what the real cache object of transformers 5.23 holds.
+    """
     assert read_model(config).cached_elements == elements
 
 
