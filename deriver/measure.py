@@ -52,11 +52,21 @@ def _measure(model_type: str, seed: str) -> dict[str, Any]:
         changes = _changes(name, flat, STARTS.get(model_type, {}), rng)
         try:
             config = building.make_config(model_type, changes)
-            case = _case(name, config)
+            case = _case(name, config) if _runs(building.fields(config)) else None
         except Exception:
             continue
-        found["variants"].append({**case, "changes": changes})
+        if case is not None:
+            found["variants"].append({**case, "changes": changes})
     return found
+
+
+def _runs(values: dict[str, Any]) -> bool:
+    """Whether heads share key heads evenly, without which a network is built and no step of it runs."""
+    for key, keys in values.items():
+        heads = values.get(key.replace("key_value_heads", "attention_heads"))
+        if key.endswith("num_key_value_heads") and type(keys) is type(heads) is int and (keys < 1 or heads % keys):
+            return False
+    return True
 
 
 def _changes(name: str, flat: dict[str, Any], start: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
