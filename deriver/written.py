@@ -121,6 +121,55 @@ def _encodec() -> Row:
     }
 
 
+def _step() -> Row:
+    """Step 3.7's decoder: layers that see a window may have other heads, a key that nothing but their kind makes count.
+
+    Source: transformers 5.23, modeling_step3p7.py (`Step3p7TextAttention.__init__`) and configuration_step3p7.py
+    (`__post_init__`, `per_layer_config`).
+    """
+    heads = "(num_sliding_attention_heads if layer_types[i] == 'sliding_attention' else num_attention_heads)"
+    rows, keys, hidden = f"({heads} * head_dim)", "(num_key_value_heads * head_dim)", "hidden_size"
+    dense, layer = "mlp_layer_types[i] == 'dense'", "layers.*"
+    routed, experts = f"not ({dense})", "n_routed_experts"
+    matrices = {"q": (rows, hidden), "k": (keys, hidden), "v": (keys, hidden), "o": (hidden, rows)}
+    tensors = [["embed_tokens.weight", "", "vocab_size", hidden], ["norm.weight", "", hidden]]
+    for name, (outer, inner) in matrices.items():
+        tensors += [[f"{layer}.self_attn.{name}_proj.weight", "", outer, inner]]
+        tensors += [[f"{layer}.self_attn.{name}_proj.bias", "attention_bias", outer]]
+    tensors += [[f"{layer}.self_attn.{each}_norm.weight", "", "head_dim"] for each in "qk"]
+    tensors += [[f"{layer}.self_attn.g_proj.weight", "", heads, hidden]]
+    tensors += [[f"{layer}.{each}_layernorm.weight", "", hidden] for each in ("input", "post_attention")]
+    for path, when, wide in (
+        ("mlp", dense, "intermediate_size"),
+        ("mlp.shared_experts", routed, "share_expert_dim"),
+    ):
+        tensors += [[f"{layer}.{path}.{each}_proj.weight", when, wide, hidden] for each in ("gate", "up")]
+        tensors += [[f"{layer}.{path}.down_proj.weight", when, hidden, wide]]
+    tensors += [
+        [f"{layer}.mlp.gate.weight", routed, experts, hidden],
+        [f"{layer}.mlp.experts.gate_up_proj", routed, experts, "(2 * moe_intermediate_size)", hidden],
+        [f"{layer}.mlp.experts.down_proj", routed, experts, hidden, "moe_intermediate_size"],
+    ]
+    usual = {
+        "attention_bias": False, "head_dim": 128, "hidden_size": 4096, "intermediate_size": 11264,
+        "layer_types": ["list", "num_hidden_layers", "'full_attention'"],
+        "mlp_layer_types": ["list", "num_hidden_layers", "'dense' if i < 3 else 'sparse'"],
+        "moe_intermediate_size": 1280, "n_routed_experts": 288, "num_attention_heads": 64, "num_hidden_layers": 45,
+        "num_key_value_heads": 8, "num_sliding_attention_heads": ["=", "num_attention_heads"],
+        "share_expert_dim": 1280, "vocab_size": 128815,
+    }  # fmt: skip
+    names = {
+        "attention_other_setting.num_attention_heads": "num_sliding_attention_heads", "moe_num_experts": experts,
+        "moe_top_k": "num_experts_per_tok", "num_attention_groups": "num_key_value_heads",
+        "num_mtp_layers": "num_nextn_predict_layers",
+        "share_expert_dims": "share_expert_dim",
+    }  # fmt: skip
+    words = {"layer_types": ["full_attention", "sliding_attention"], "mlp_layer_types": ["dense", "sparse"]}
+    fixed = {"mlp_bias": False, "moe_layers_enum": None, "num_local_experts": None}
+    lists = {"layers": "num_hidden_layers"}
+    return {"tensors": tensors, "lists": lists, "absent": usual, "names": names, "words": words, "fixed": fixed}
+
+
 def _reformer() -> Row:
     """Reformer: layers of two kinds in any order, and positions on two axes.
 
@@ -231,6 +280,7 @@ WRITTEN: Mapping[str, Mapping[str, Any]] = {
     },
     "HrmTextForCausalLM": _hrm(),
     "ReformerForMaskedLM": _reformer(),
+    "Step3p7TextModel": _step(),
     "SwitchTransformersForConditionalGeneration": _switch(),
 }
 """By class, in place of what was found."""

@@ -468,6 +468,17 @@ def _qwen(config: Config) -> Config:
     )
 
 
+def _step(config: Config) -> Config:
+    """Step 3.7's first files list sparse layers in one word (transformers 5.23, `Step3p7TextConfig.__post_init__`)."""
+    text, listed = config.get("text_config"), within(config, "text_config", "moe_layers_enum")
+    if not isinstance(text, Mapping) or not isinstance(listed, str):
+        return config
+    sparse, depth = {each.strip() for each in listed.split(",")}, min(_size(text.get("num_hidden_layers")), 4096)
+    kinds = ["sparse" if str(layer) in sparse else "dense" for layer in range(depth)]
+    inside = {**text, "moe_layers_enum": None, "mlp_layer_types": kinds}
+    return {**config, "text_config": inside}
+
+
 _SPARSE = {"sparse_num_index_heads": "index_n_heads", "sparse_index_dim": "index_head_dim"}
 _FREQUENT = {True: "minimax_m3_sparse", False: "full_attention"}
 
@@ -572,6 +583,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "minicpm": lambda config: {"tie_word_embeddings": True, **config},
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _deepseek_ocr),
     "florence2": _florence,
+    "step3p7": _step,
     "switch_transformers": stepped,
     **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "udop", "pop2piano"), _gated),
     **dict.fromkeys(("musicgen", "musicgen_melody"), _encodes),
