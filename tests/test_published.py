@@ -15,6 +15,7 @@ import pytest
 
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.estimation import estimate_serving, estimate_training
+from memcore.networks.catalog import find_model
 from memcore.networks.families.remote import own_family
 from memcore.networks.read import read_model
 from memcore.servers.vllm.supported import ABSENT, TWO_STACKS
@@ -108,7 +109,7 @@ transformers alone."""
 @pytest.mark.parametrize("name", sorted(PUBLISHED.keys() - UNKNOWN.keys() - OTHERS.keys()))
 def test_parameters_are_the_published_ones(name):
     """With or without what a checkpoint holds besides, which the model names."""
-    model = read_model(PUBLISHED[name]["config"])
+    model = find_model(PUBLISHED[name]["config"])
     further = [0, *model.published_extras.values(), sum(model.published_extras.values())]
     assert PUBLISHED[name]["parameters"] - model.parameters in further
 

@@ -174,7 +174,9 @@ class Compressed:
         lq = reader.symbol("lq", reader.integer("q_lora_rank"))
         groups = reader.symbol("go", reader.integer("o_groups"))
         lo = reader.symbol("lo", reader.integer("o_lora_rank"))
-        width = reader.integer("head_dim")
+        width, heads, many = (reader.integer(key) for key in ("head_dim", "num_attention_heads", "o_groups"))
+        if heads * width % many:
+            reader.refuse("o_groups", "{} does not divide the {} attention heads", many, heads)
         reader.symbol("r", reader.integer("qk_rope_head_dim", rotated(reader, width, _ROTATED_SHARE)))
         weights = [
             _other(f"{m}.sinks", ("a",), kind="attention"),
