@@ -320,7 +320,9 @@ def _with_quantization(sources: Sequence[Source]) -> list[Source]:
     whole = {number: with_quantization(each.text, said) for number, each in enumerate(sources)} if said else {}
     if not any(whole.values()):
         return [*sources]
-    return [each._replace(text=whole[number] or each.text) for number, each in enumerate(sources) if number not in files]
+    return [
+        each._replace(text=whole[number] or each.text) for number, each in enumerate(sources) if number not in files
+    ]
 
 
 def whole_files(sources: Sequence[Source]) -> list[Source]:
