@@ -21,8 +21,8 @@ from memcore.errors import ConfigError
 from memcore.limits import FILE_BYTES
 from memcore.messages import Message
 from memcore.records import dataclass
+from memcore.tools.repositories import ENDPOINT
 
-ENDPOINT = "https://huggingface.co"
 TIMEOUT, WHOLE = 10.0, 60.0
 """Seconds until a hub that says nothing has failed, and until a file has to be complete."""
 _REDIRECTS = 5
@@ -59,7 +59,7 @@ class Hub:
 
     @contextmanager
     def opened(self, address: str, name: str, most: int | None = None) -> Iterator[Any]:
-        """Open a file, of which the hub gives at most so many bytes; the connection ends with what was read.
+        """Open a file, or its first `most` bytes; the connection ends with what was read.
 
         Raises ConfigError as `text` does.
         """
@@ -113,7 +113,7 @@ class _Timed:
         self._response, self._until = response, until
 
     def read(self, size: int) -> bytes:
-        """Read so many bytes, fewer at the end. Raises TimeoutError where they come too slowly."""
+        """Read `size` bytes, fewer at the end. Raises TimeoutError where they come too slowly."""
         held = bytearray()
         while len(held) < size:
             piece = self._response.read(min(_PIECE, size - len(held)))

@@ -17,6 +17,7 @@ from memcore.messages import Message, joined
 from memcore.networks.catalog import full_name
 from memcore.tools.quantization_files import NAMES
 
+ENDPOINT = "https://huggingface.co"
 HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
 CONFIG, ADAPTER, INDEX, POOLING = "config.json", "adapter_config.json", "model.safetensors.index.json", "modules.json"
 _ADDRESS = re.compile(r"https?://(?P<host>[^/\s?#@]{1,200})/")

@@ -144,19 +144,12 @@ def config_of(options: argparse.Namespace) -> Config:
 
         ignore(options.ignore)
     needs_fetch(options)
-    variables, told = dict(options.set), ()
+    told: tuple[Message, ...] = ()
     if options.fetch:
-        model = flags.pop("model", None)
-        options.sources, told = with_fetched(
-            options.config,
-            model,
-            options.revision,
-            _sources,
-            lambda each: _read(each, flags, variables)[0].get("model"),
-        )
+        options.sources, told = _fetched(options, flags)
     else:
         options.sources = _sources(options.config)
-    base, notes = _read(options.sources, flags, variables) if options.sources else _named(options)
+    base, notes = _read(options.sources, flags, dict(options.set)) if options.sources else _named(options)
     options.notes = (*map(translated, told), *notes)
     for note in options.notes:
         said = Message("{}: {}", " ".join(options.config), note) if given.get(APART) else note
