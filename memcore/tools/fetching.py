@@ -30,6 +30,7 @@ from memcore.tools.repositories import (
     Place,
     file_address,
     is_weights,
+    listed,
     listing_address,
     place_of,
     wanted,
@@ -74,12 +75,8 @@ def fetched(name: str, token: str | None = None, revision: str | None = None) ->
 
 def _repository(hub: Hub, place: Place) -> Fetched:
     listing = parsed(hub.text(listing_address(hub.endpoint, place), place.id), place.id)
-    siblings, commit = listing.get("siblings"), listing.get("sha")
-    names = [each["rfilename"] for each in siblings if isinstance(each, dict) and isinstance(each.get("rfilename"), str)
-             ] if isinstance(siblings, list) else []  # fmt: skip
-    if not names:
-        raise ConfigError.at(place.id, "{} lists no files of it", hub.host)
-    exact = place._replace(revision=commit) if isinstance(commit, str) and commit.isalnum() else place
+    names, commit = listed(listing, place)
+    exact = place._replace(revision=commit)
     files = wanted(place, names)
     texts = {each: _text(hub, exact, each) for each in files}
     split = [each for each in files if each.endswith(".gguf")]

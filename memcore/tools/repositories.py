@@ -7,8 +7,8 @@ common/download.cpp (`find_best_model`, `get_gguf_split_info`): which GGUF file 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from memcore.errors import ConfigError, nearest
@@ -79,23 +79,23 @@ def wanted(place: Place, names: Iterable[str]) -> list[str]:
 
     Raises ConfigError where there are none.
     """
-    listed = [*names]
+    every = [*names]
     if place.file:
-        return [*_parts(place.file, listed)]
-    describing = [each for each in (ADAPTER, CONFIG) if each in listed]
-    stored = any("/" not in each and each.endswith(_WEIGHTS) for each in listed)
-    gguf = _gguf(place, listed) if place.tag or not stored else ""
+        return [*_parts(place.file, every)]
+    describing = [each for each in (ADAPTER, CONFIG) if each in every]
+    stored = any("/" not in each and each.endswith(_WEIGHTS) for each in every)
+    gguf = _gguf(place, every) if place.tag or not stored else ""
     if gguf:
-        return [*_parts(gguf, listed), *(each for each in describing if each == CONFIG)]
+        return [*_parts(gguf, every), *(each for each in describing if each == CONFIG)]
     if not describing:
         said = "{} has no config.json, adapter_config.json or GGUF file that describes a model"
         raise ConfigError.at("model", said, place.id)
     if ADAPTER in describing:
         return describing
-    quantized = [each for each in NAMES if each in listed][:1]
-    whole = [each for each in listed if "/" not in each and each.endswith(".safetensors")]
-    weights = [INDEX] if INDEX in listed else whole if len(whole) == 1 else []
-    return [*describing, *quantized, *(each for each in (POOLING,) if each in listed), *weights]
+    quantized = [each for each in NAMES if each in every][:1]
+    whole = [each for each in every if "/" not in each and each.endswith(".safetensors")]
+    weights = [INDEX] if INDEX in every else whole if len(whole) == 1 else []
+    return [*describing, *quantized, *(each for each in (POOLING,) if each in every), *weights]
 
 
 def _gguf(place: Place, names: Sequence[str]) -> str:
@@ -131,6 +131,21 @@ def _parts(name: str, names: Sequence[str]) -> Iterator[str]:
         return
     others = ((each, _SPLIT.match(each)) for each in names)
     yield from (each for each, part in others if part and (part[1], part[3]) == (found[1], found[3]))
+
+
+def listed(answer: Mapping[str, Any], place: Place) -> tuple[list[str], str]:
+    """Return which files a repository has, by the hub's list of them, and the commit that it is of.
+
+    Raises ConfigError where there are none.
+    """
+    siblings, commit = answer.get("siblings"), answer.get("sha")
+    files = (
+        [each.get("rfilename") for each in siblings if isinstance(each, Mapping)] if isinstance(siblings, list) else []
+    )
+    names = [each for each in files if isinstance(each, str)]
+    if not names:
+        raise ConfigError.at("model", "the hub lists no files of {}", place.id)
+    return names, commit if isinstance(commit, str) and commit.isalnum() else place.revision
 
 
 def is_weights(name: str) -> bool:

@@ -14,7 +14,7 @@ OF_HUB_IN_CHINESE: Mapping[str, str] = {
     "fetched {files} of {id:s} from {host:s}, commit {commit:s}": (
         "已从 {host:s} 获取 {id:s} 的 {files}，提交 {commit:s}"
     ),
-    "{host:s} lists no files of it": "{host:s} 未列出其任何文件",
+    "the hub lists no files of {id:s}": "模型中心未列出 {id:s} 的任何文件",
     "found {value}, which is not an address of {host:s}": "值为 {value}，不是 {host:s} 的地址",
     "other hubs are set with HF_ENDPOINT": "其他中心用 HF_ENDPOINT 设置",
     "expected an id of the hub such as Qwen/Qwen3-8B": "应为模型中心的 ID，例如 Qwen/Qwen3-8B",
