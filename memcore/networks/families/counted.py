@@ -596,6 +596,39 @@ def _speaks(config: Config) -> Mapping[str, int]:
     return {"talker, which servers do not load": sum(prod(each.shape) for each in sizes) + _TO_WAVES}
 
 
+_WAVES_OF_THREE = 216_016_577
+"""Parameters of what makes sounds of Qwen3-Omni's codes (transformers 5.23, `Qwen3OmniMoeCode2Wav`)."""
+
+
+def _decoder(config: object, ffn: int) -> int:
+    """Layers of a talker with their last norm: attention with norms for each head, and a feed-forward layer's size."""
+    hidden, head = whole(within(config, "hidden_size"), 1024), whole(within(config, "head_dim"), 128)
+    heads, cached = whole(within(config, "num_attention_heads"), 16), whole(within(config, "num_key_value_heads"), 2)
+    layer = 2 * hidden * head * (heads + cached) + 2 * head + 2 * hidden + ffn
+    return whole(within(config, "num_hidden_layers"), 20) * layer + hidden
+
+
+def _speaks_of_three(config: Config) -> Mapping[str, int]:
+    """Qwen3-Omni's talker, its predictor of further codes, and what makes sounds (transformers 5.23, its classes)."""
+    talker = config.get("talker_config")
+    if config.get("enable_audio_output") is False or not isinstance(talker, Mapping):
+        return {}
+    text, further = within(talker, "text_config"), within(talker, "code_predictor_config")
+    seen, hidden = whole(within(talker, "thinker_hidden_size"), 2048), whole(within(text, "hidden_size"), 1024)
+    experts, wide = whole(within(text, "num_experts"), 128), whole(within(text, "moe_intermediate_size"), 384)
+    shared, between = whole(within(text, "shared_expert_intermediate_size")), whole(within(text, "intermediate_size"))
+    words, own = whole(within(text, "vocab_size"), 3072), whole(within(further, "hidden_size"), 1024)
+    codes, groups = whole(within(further, "vocab_size"), 2048), whole(within(further, "num_code_groups"), 16)
+    found = (
+        _decoder(text, hidden * (experts * (3 * wide + 1) + 3 * shared + 1)),
+        _decoder(further, 3 * own * whole(within(further, "intermediate_size"), 3072)),
+        2 * words * hidden + 2 * (groups - 1) * codes * own,
+        2 * (matrix(between, seen) + matrix(hidden, between)),
+        _WAVES_OF_THREE,
+    )
+    return {"talker, which servers do not load": sum(found)}
+
+
 @dataclass(frozen=True, slots=True)
 class Counted:
     """How a published file describes such a network."""
@@ -639,7 +672,7 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "cogvlm": (Counted(_cogvlm, _cogvlm_experts, key="num_multi_query_heads"),),
     "cogvlm_video": (Counted(_cogvlm, _cogvlm_tower, key="num_multi_query_heads"),),
     "qwen2_5_omni": (Counted(_thinker, _nothing, key="thinker_config", published=_speaks),),
-    "qwen3_omni_moe": (Counted(_thinker, _nothing, key="thinker_config"),),
+    "qwen3_omni_moe": (Counted(_thinker, _nothing, key="thinker_config", published=_speaks_of_three),),
     "videollama3_qwen2": (Counted(_as("qwen2", "vision_encoder_config"), _llama3_towers),),
     "qwen": (
         Counted(_without("visual"), _qwen_visual, key="visual"),
