@@ -14,6 +14,7 @@ from memcore.i18n.page import say
 from memcore.messages import Message
 from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, search
 from memcore.networks.read import known_families
+from memcore.serving.published import as_published
 from memcore.units import format_parameters
 
 _WIDEST = 46
@@ -27,11 +28,12 @@ def _model_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> Non
 
 def _model(options: argparse.Namespace) -> int:
     source: str = options.model
-    found = find_model(parsed(source) if source == "-" or described(source).endswith(".json") else source)
+    model = parsed(source) if source == "-" or described(source).endswith(".json") else source
+    found, published = find_model(model), as_published(model)
     if options.json:
-        print_json(model_data(found))
+        print_json(model_data(found, published))
     else:
-        print(model_text(found), end="")
+        print(model_text(found, published), end="")
     return FITS
 
 
