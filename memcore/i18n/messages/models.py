@@ -110,6 +110,11 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "this family's code comes with its checkpoints: activations are those of the same layers in transformers": (
         "该系列的代码随 checkpoint 提供：激活值按 transformers 中相同的层计算"
     ),
+    "found {name}, whose head is not counted": "类为 {name}，不计其输出头",
+    "found {keys}, which its class in transformers does not know, and no {parts}": (
+        "发现 {keys:s}，transformers 中的类没有这些部分，又缺少 {parts:s}"
+    ),
+    "give a file that transformers has saved": "请给出由 transformers 保存的文件",
     "found {keys}, which this family's class in transformers does not know": (
         "发现 {keys:s}，transformers 中该系列的类没有这些键"
     ),

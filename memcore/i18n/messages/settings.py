@@ -184,6 +184,9 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "no key in {tool}": "{tool} 没有对应的键",
     "{tool} has no key for this model": "{tool} 没有对应此模型的键",
     "set it in your launch script": "请在启动脚本中指定",
+    "take {flags} from its config.json, which the catalog has in part": (
+        "目录中缺少 {flags:s}，请从该模型的 config.json 中取"
+    ),
     "run it on {accelerator}": "在 {accelerator} 上运行",
     "name a repository with {format} weights": "请换成权重为 {format} 的仓库",
     "the server does not quantize {model}": "服务器不会量化 {model}",
