@@ -98,7 +98,7 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     if re.search(r"\b(?:export|infer)\b", program):
         raise UnsupportedError.of_value("the command", program, "only `megatron sft` and `megatron pt` train")
     method = _method(found)
-    if method not in (None, "grpo", "dpo", "rm"):
+    if method not in (None, "grpo", "dpo", "kto", "rm"):
         raise UnsupportedError.of_value("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
     task = found.get("task_type", "causal_lm")
     if task not in ("causal_lm", "seq_cls", *_RANKED):
@@ -115,13 +115,18 @@ def _method(found: Mapping[str, Any]) -> object:
     return found.get("rlhf_type", "dpo" if "rlhf" in str(found.get("", "")) else None)
 
 
+_COMPARED = ("dpo", "kto")
+"""Methods that always compare with the model before training. KTO's other passes, for the reference and the divergence,
+keep nothing but log-probabilities (swift/megatron/trainers/kto_trainer.py, `forward_step`)."""
+
+
 def _compared(found: Mapping[str, Any]) -> dict[str, Any]:
     """A frozen copy of the model to compare with, where there is no adapter to switch off for that.
 
     Source: ms-swift 4.5, swift/megatron/trainers/rlhf_mixin.py (`setup_model_and_optimizer`).
     """
     method = _method(found)
-    refers = method == "dpo" or (method == "grpo" and found.get("beta", _BETA) != 0)
+    refers = method in _COMPARED or (method == "grpo" and found.get("beta", _BETA) != 0)
     return {_REFERENCE: True} if refers and _kind(found) == "full" else {}
 
 
@@ -186,7 +191,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
         notes.append("sequences are not packed: each is counted with max_length tokens, and shorter ones need less")
     if normalized["max_length"] is None:
         notes.append("max_length is not given: the model's longest sequence")
-    if _method(found) == "dpo":
+    if _method(found) in _COMPARED:
         notes.append("log-probabilities of vocabulary shards are counted as a supervised loss")
     normalized |= {**_paired(found), **_compared(found), **_classified(found, notes)}
     normalized |= {**_adapter(found), **_towers(found), **_dequantized(found, notes)}
