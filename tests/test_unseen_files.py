@@ -1604,7 +1604,11 @@ def test_a_reference_next_to_what_learns():
     whole = re.sub("--expert_model_parallel_size 4 ", "", whole)
     found = flat(imported(whole, 8).config)
     assert found["engine.reference_model"] is True
-    assert flat(imported(whole.replace("rlhf_type dpo", "rlhf_type kto"), 8).config)["engine.reference_model"] is True
+    answers = flat(imported(whole.replace("rlhf_type dpo", "rlhf_type kto --packing true"), 8).config)
+    assert (answers["engine.reference_model"], 2 * answers["training.sequence_length"]) == (
+        True,
+        found["training.sequence_length"],
+    )
     free = whole.replace("rlhf_type dpo", "rlhf_type grpo --beta 0")
     assert "engine.reference_model" not in flat(imported(free, 8).config)
     config = Config.from_dict({**imported(whole, 8).config, "model": "Qwen/Qwen3-8B"})

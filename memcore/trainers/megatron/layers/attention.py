@@ -143,7 +143,7 @@ def core(
 
 
 def _kernel(part: Attention | LatentAttention, around: LayerContext) -> str:
-    """TransformerEngine disables flash-attn for learned sinks (`get_attention_backend`: softmax_type), then cuDNN runs."""
+    """cuDNN's in place of flash-attn next to sinks (TransformerEngine, `get_attention_backend`: softmax_type)."""
     sinks = isinstance(part, Attention) and part.sinks is not None
     return "cudnn" if sinks and around.kernel == "flash" else around.kernel
 

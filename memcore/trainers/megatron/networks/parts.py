@@ -180,7 +180,11 @@ def sparse(style: Style, routing: Routing, activation: str, *, gated: bool) -> E
     weights += [Weight(f"{second}.weight", ((many,), (source,), (width,)), "routed-expert", split="inner")]
     weights += [Weight(f"{second}.bias", ((many,), (source,)), "routed-expert")] if style.bias else []
     shared = routing.shared
-    options = {f"{routing.score}-scores", *(["fp32-router"] if routing.fp32 else []), *(["clamped"] if routing.clamped else [])}
+    options = {
+        f"{routing.score}-scores",
+        *(["fp32-router"] if routing.fp32 else []),
+        *(["clamped"] if routing.clamped else []),
+    }
     return Experts(
         module="mlp",
         router=Linear("mlp.router", (many,), ("h",), style.bias),
