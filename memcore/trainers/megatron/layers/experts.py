@@ -112,7 +112,7 @@ def run_rows(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, aroun
         between.commit(y)
         del y
         bias = next((each.name for each in part.experts if each.name.endswith("linear_fc2.bias")), None)
-        out = out if bias is None else _biased(out, weights[bias], scale)
+        out = _biased(out, weights[bias], scale) if bias is not None and plan.grouped else out
         if not plan.grouped:
             joined = like(out, "cat")  # the experts' results one after the other
             if tracked(out):
@@ -122,7 +122,7 @@ def run_rows(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, aroun
 
 
 def _biased(x: Tensor, bias: Parameter, scale: Tensor) -> Tensor:
-    """`_apply_bias`: each expert's rows with its bias times their weights, one after the other, then all together."""
+    """`TEGroupedMLP._apply_bias`: each expert's rows with its bias times their weights, then all of them together."""
     tape, dtype = x.tape, "fp32" if scale.dtype == "fp32" else x.dtype
     added = like(x, "add", dtype)
     if tracked(x, bias, scale):
