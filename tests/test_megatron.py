@@ -75,7 +75,7 @@ def test_parameters(changes, parameters):
 @pytest.mark.parametrize(
     "name",
     ["meta-llama/Llama-3.1-405B", "deepseek-ai/DeepSeek-V3", "mistralai/Mixtral-8x22B-v0.1",
-     "nvidia/Nemotron-H-8B-Base-8K", "Qwen/Qwen3-235B-A22B", "openai-community/gpt2"],
+     "nvidia/Nemotron-H-8B-Base-8K", "Qwen/Qwen3-235B-A22B", "openai-community/gpt2", "openai/gpt-oss-20b"],
 )  # fmt: skip
 def test_other_families_keep_their_parameters(name):
     """Fused matrices hold what the separate ones held."""

@@ -86,7 +86,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "feed-forward layers of another kind": "其他类型的前馈层",
     "routers with additional parameters": "带额外参数的路由器",
     "experts that are stacked in one matrix": "堆叠成一个矩阵的专家",
-    "attention with sinks, biases or caps": "带 sink、偏置或 cap 的注意力",
+    "attention with biases or caps": "带偏置或 cap 的注意力",
     "attention that shares keys and values": "共享键和值的注意力",
     # Towers
     "found several layers": "给出了多个层",
