@@ -63,6 +63,7 @@ _DECODERS = (
 _DEEPSEEK_VL = ("DeepseekVLForConditionalGeneration", "DeepseekVLHybridForConditionalGeneration")
 CLASSES: Mapping[str, Mapping[str, Any]] = {
     **{name: {"is_decoder": True} for name in _DECODERS},
+    "ModernVBertForMaskedLM": {"text_config.classifier_bias": True, "text_config.norm_bias": True},
     "RadioModel": {"video_temporal_patch_size": 2},
     **{name: {"text_config.head_dim": 128} for name in _DEEPSEEK_VL},
 }
@@ -131,6 +132,10 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
         kind: {r"enc_to_dec_proj\..*": _PROJECTS}
         for kind in ("vision-encoder-decoder", "speech-encoder-decoder", "encoder-decoder")
     },
+    "modernvbert": {
+        r"projection_head\.dense\.bias": "text_config.classifier_bias",
+        r"projection_head\.norm\.bias": "text_config.norm_bias",
+    },
     "radio": {r"embeddings\.video_patch_projection\..*": "not (video_temporal_patch_size is None)"},
     "chinese_clip_text_model": {r"pooler\..*": "False"},
     **{
@@ -150,6 +155,7 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
 Sources: transformers 5.23, modeling_vision_encoder_decoder.py (`VisionEncoderDecoderModel.__init__`) and its siblings;
 modeling_deberta.py (`DisentangledSelfAttention.__init__`); modeling_chinese_clip.py (`ChineseCLIPModel.__init__`, which
 makes its text model without a pooler); modeling_wav2vec2.py (`Wav2Vec2Model.__init__`) and its siblings;
-modeling_radio.py (`video_patch_projection`); configuration_llava_onevision.py and its siblings (`__post_init__`: either
+modeling_radio.py (`video_patch_projection`); modeling_modernvbert.py (`ModernVBertPredictionHead`);
+configuration_llava_onevision.py and its siblings (`__post_init__`: either
 the whole or its language model ties the head).
 """

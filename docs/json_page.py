@@ -52,6 +52,7 @@ RUNS: Mapping[str, Sequence[str]] = {
         f"{SERVER} --for max-len",
         f"{OPEN} --for accelerator",
         "--model llama-3.1-70b --seq 1024 --accelerator t4 --for micro-batch",
+        "--model llama-3.1-8b --adapter lora --seq 1024 --accelerator rtx-4090 --for micro-batch",
     ),
     "search": ("--model llama-3.2-1b --gpus 2 --accelerator h100-sxm-80gb --seq 2048", f"{OPEN} --gpus 2"),
     "calibrate": ("job.json steps.log",),

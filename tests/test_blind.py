@@ -339,14 +339,17 @@ are known. A start of Qwen3.8-27B in int4 on an A100 has 1.1 GiB more cache than
 
 
 def test_later_boots():
-    """Those of one start, whose tower takes less than its images should, are beyond their range by 0.06 GiB."""
+    """Those of one start, whose tower takes less than its images should, are beyond their range by 0.06 GiB.
+
+    DeepSeek-V4-Flash in 0.22.1, where queries were not known to be sharded, has 3.7 GiB less on eight RTX PRO 5000.
+    """
     assert len({each["id"] for each in LATER_BOOTS}) == len(LATER_BOOTS) == 38
     results = predicted("boots_second")
     assert all(each.predicted is not None for each in results)
     off = sorted(abs(each.error) for each in results if each.error is not None and each.quantity != "fits")
     assert median(off) < 0.03
-    assert off[int(0.9 * len(off))] < 0.09
-    assert sum(each.inside is False for each in results) == 2
+    assert off[int(0.9 * len(off))] < 0.12
+    assert sum(each.inside is False for each in results) == 3
     assert {each.verdict for each in results if each.verdict is not None} == {"right"}
 
 
@@ -493,6 +496,37 @@ def test_fifth():
     assert fmean(bool(each.inside) for each in ranged) >= 0.75
     verdicts = [each.verdict for each in results if each.verdict is not None]
     assert sorted(verdicts) == ["close", *["right"] * 5]
+
+
+STARTED_LATE = truth("serving_sixth")
+"""60 readings and 28 outcomes of starts of vLLM and SGLang, written down before they were predicted. First predictions:
+17 readings were refused; of 43 the median was 1.6 % off, the 90th percentile 60 %, 32 of 41 were in their range; of 18 with
+high confidence 2.4 %, 60 % and 11; of 23 outcomes 19 were right, two close, one too careful and one, of low confidence,
+unsafe. What was found: GLM-5.3-Flash's cache, whose indexer has a key for four tokens; DeepSeek-V4's queries and outputs
+are sharded, its compressors in 16 bits, its cache is packed unasked, and vLLM does not compile it; blocks next to
+recurrent states are multiples of the block size that is asked for. What was described otherwise then: a start on a 5090
+whose sequences are not stated and whose cache has 16 bits (high confidence before), a build that is 0.29 rather than
+0.28.1, kernels that come with gpt-oss's wheel, steps of lm_eval. Open: three models that the catalog does not have
+(nine readings), Llama-3.3-70B's estimate of graphs, GLM-5.3-Flash's weights with experts shared among ranks."""
+
+
+def test_started_late():
+    check_written_down(STARTED_LATE, 88)
+    results = predicted("serving_sixth")
+    missing = [each.id for each in results if each.predicted is None]
+    assert len(missing) == 12
+    assert all(any(name in each for name in ("dsv41", "mimo-v26", "qwen38-flash-next")) for each in missing)
+    found = [each for each in results if each.error is not None and each.verdict is None]
+    ranked = sorted(abs(each.error) for each in found)
+    assert median(ranked) < 0.01
+    assert sum(bool(each.inside) for each in found if each.inside is not None) >= 45
+    certain = {each["id"] for each in STARTED_LATE if each["confidence"] == "high"}
+    errors = sorted(abs(each.error) for each in found if each.id in certain)
+    assert len(errors) >= 21
+    assert median(errors) < 0.0075
+    assert errors[int(0.85 * len(errors))] < 0.04
+    verdicts = Counter(each.verdict for each in results if each.verdict is not None)
+    assert verdicts == {"right": 23, "close": 2}
 
 
 SIXTH = truth("training_sixth")

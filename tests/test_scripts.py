@@ -43,6 +43,20 @@ TRAINED = """trainer = SFTTrainer(model = model, tokenizer = tokenizer, args = S
     per_device_train_batch_size = 2, gradient_accumulation_steps = 4, warmup_steps = 5, max_steps = 60,
     learning_rate = 2e-4, optim = "adamw_8bit", weight_decay = 0.01, seed = 3407, report_to = "none"))
 """
+ASKED = """from transformers import Trainer
+USE_LORA = False
+USE_QLORA = False
+if USE_LORA or USE_QLORA:
+    peft_config = LoraConfig(r=8, use_dora=True)
+    model = get_peft_model(model, peft_config)
+else:
+    model = AutoModelForImageTextToText.from_pretrained("gpt2", _attn_implementation="flash_attention_2")
+    for param in model.vision_model.parameters():
+        param.requires_grad = False
+Trainer(model=model, args=TrainingArguments(per_device_train_batch_size=2, optim="adamw_hf", bf16=True)).train()
+model = AutoModelForImageTextToText.from_pretrained("gpt2-medium", dtype="float32", quantization_config=BitsAndBytesConfig(load_in_8bit=True))
+"""
+"""huggingface/smollm, vision/finetuning/SmolVLM2_Video_FT.ipynb; trl, examples/notebooks/openenv_sudoku_grpo.ipynb."""
 AGAIN = """if False:
     model, tokenizer = FastLanguageModel.from_pretrained(model_name = "lora_model", load_in_4bit = False)
 """
@@ -72,6 +86,8 @@ READ = {
         "training.implementation": "unsloth", "training.micro_batch_size": 2, "training.optimizer.name": "adamw-8bit"},
     UNSLOTH.replace("= True", "= False") + ADAPTED + TRAINED: {"model": "unsloth/Meta-Llama-3.1-8B", BITS: None, P: "bf16"},
     UNSLOTH.replace("    dtype", "    full_finetuning = True,\n    dtype") + TRAINED: {BITS: None, TYPE: None, OFFLOADED: "cpu"},
+    UNSLOTH.replace("    dtype", '    full_finetuning = True, attn_implementation = "eager",\n    dtype') + ADAPTED + TRAINED: {
+        BITS: None, TYPE: None, OFFLOADED: "cpu", "training.attention": "math"},  # molab/Paddle_OCR_(1B)_Vision.py
     UNSLOTH + ADAPTED.replace('"unsloth"', "True") + TRAINED: {POLICY: "full", OFFLOADED: None},
     UNSLOTH + ADAPTED.replace('"unsloth"', "False") + TRAINED: {POLICY: "none", OFFLOADED: None},
     QLORA: {"model": "meta-llama/Llama-2-7b-hf", BITS: "nf4-double", RANK: 64, TARGETS: ["q_proj"], LENGTH: 512,
@@ -79,6 +95,10 @@ READ = {
     QLORA.replace(' bnb_4bit_quant_type="nf4",', "").replace(", gradient_checkpointing=True", ""): {
         BITS: "fp4-double", POLICY: "none"},
     QLORA.replace("bf16=True", "bf16=torch.cuda.is_bf16_supported()"): {P: "bf16-mixed"},
+    QLORA.replace("device_map=", 'torch_dtype=getattr(torch, "float" + "16"), device_map=').replace("bf16=True, ", ""): {
+        P: "fp16", TYPE: "lora"},  # peft, examples/olora_finetuning/olora_finetuning.py
+    ASKED: {"model": "gpt2", TYPE: None, BITS: None, "training.attention": "flash", "training.optimizer.name": "adamw",
+            "training.optimizer.implementation": "transformers"},
     FULL: {"model": "Qwen/Qwen3-0.6B", LENGTH: 4096, POLICY: "full", TYPE: None, P: "bf16-autocast",
            "training.packed_sequences": True},
     SERVED: {"model": "Qwen/Qwen3-8B", "parallelism.tensor_parallel_size": 2, "inference.max_model_len": 8192,
@@ -107,6 +127,10 @@ def test_a_notebook_is_its_cells():
 REFUSED = {
     UNSLOTH + "trainer = PPOTrainer(model, args=PPOConfig(beta=0.1))\n": "PPOTrainer: found in line",
     QLORA.replace("LoraConfig(", "IA3Config("): "IA3Config: found in line",
+    QLORA.replace("LoraConfig(", "ShiraConfig(")
+    + "get_peft_model(model, peft_config)\n": "get_peft_model: its config in line",
+    UNSLOTH.replace("    dtype", "    load_in_fp8 = True,\n    dtype") + ADAPTED + TRAINED: "load_in_fp8: found True",
+    QLORA.replace("BitsAndBytesConfig(", "HqqConfig("): "HqqConfig: found in line",
     QLORA.replace('bias="none"', 'bias="all"'): "LoraConfig(bias=): found 'all'",
     QLORA
     + "other = TrainingArguments(output_dir='y', per_device_train_batch_size=8)\n": "different arguments in lines",
@@ -129,6 +153,44 @@ def test_what_nobody_knows_is_asked_for_by_name():
         read_sources([Source("a.py", text)])
     config, _ = read_sources([Source("a.py", text)], given=[LENGTH])
     assert config["model"] == "Qwen/Qwen3-0.6B"
+
+
+def test_what_a_script_freezes_is_said():
+    assert any("parameters that it freezes are counted as trained" in note for note in imported(ASKED).notes)
+    adapted = ASKED.replace("USE_LORA = False", "USE_LORA = True")
+    assert not any("freezes" in note for note in imported(adapted).notes)
+
+
+def test_a_notebook_that_starts_a_script():
+    """philschmid/deep-learning-pytorch-huggingface, training/fsdp-qlora-distributed-llama3.ipynb."""
+    settings = (
+        "%%writefile a.yaml\nmodel_name_or_path: gpt2\nmax_seq_length: 64\nper_device_train_batch_size: 3\nbf16: true\n"
+    )
+    cells = ("!pip install trl", settings, "!torchrun --nproc_per_node=4 \\\n  train.py --config a.yaml", "print(1)")
+    found = flat(read_sources([Source("a.ipynb", notebook(*cells))])[0])
+    assert (found["training.micro_batch_size"], found["hardware.num_gpus"]) == (3, 4)
+
+
+def test_a_script_without_its_trainer_is_asked_for_its_batch():
+    """matrixorigin/mojo, py/llmtoy/qwen3/model.py."""
+    source = Source("a.py", UNSLOTH + ADAPTED)
+    with pytest.raises(MemcoreError, match="give it with --micro-batch"):
+        read_sources([source])
+    config, _ = read_sources([source], given=["training.micro_batch_size"])
+    assert flat(config)[RANK] == 16
+
+
+def test_each_trainer_of_a_script_is_a_job():
+    """unslothai/notebooks, python_scripts/Qwen3_(4B)-GRPO.py: some examples first, rewards then."""
+    rewards = (
+        "GRPOTrainer(model = model, args = GRPOConfig(per_device_train_batch_size = 1, max_completion_length = 64))\n"
+    )
+    text = UNSLOTH + ADAPTED + TRAINED + rewards
+    with pytest.raises(MemcoreError, match="2 commands for 2 jobs.*1: SFTConfig:.*2: GRPOConfig:"):
+        imported(text)
+    first, second = (flat(imported(text, None, job).config) for job in (1, 2))
+    assert (first["training.micro_batch_size"], first.get("training.method.name"), first[RANK]) == (2, None, 16)
+    assert (second["training.micro_batch_size"], second["training.method.name"], second[RANK]) == (1, "grpo", 16)
 
 
 def test_arguments_that_are_elsewhere_are_said():

@@ -308,6 +308,14 @@ def test_recipes_by_name():
     assert any("own settings are unknown" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(("gpus", "each", "steps"), [(8, 6, 1), (2, 8, 3), (4, 8, 2)])
+def test_a_last_micro_batch_may_be_smaller(gpus, each, steps):
+    """LLM Foundry, scripts/train/yamls/finetune/mpt-7b_dolly_sft.yaml; utils/config_utils.py."""
+    text = "global_train_batch_size: 48\ndevice_train_microbatch_size: 8\nmax_seq_len: 64\ntrain_loader: {name: text}\n"
+    read = flat(imported(text, gpus).config)
+    assert (read["training.micro_batch_size"], read["training.gradient_accumulation_steps"]) == (each, steps)
+
+
 @pytest.mark.parametrize(
     ("said", "each", "steps"),
     [
@@ -1945,7 +1953,34 @@ CMD ["--model", "/models/Qwen3.6-35B-A3B-UD-Q4_K_XL.gguf", \\
 """hanxiao/Qwen3.6-35B-A3B-MTP-L4, Dockerfile."""
 FACTORY = "stage: sft\nmodel_name_or_path: Qwen/Qwen3-0.6B\nfinetuning_type: lora\ncutoff_len: 512\nwandb_entity: me\n"
 """AaronCaoZJ/LlamaFactory, examples/train_lora/gemma4/gemma4_12b_mix_22_27_v3.yaml."""
+WORKERS = FACTORY + "ray_num_workers: 6\nper_device_train_batch_size: 1\n"
+"""LLaMA-Factory, examples/train_lora/qwen3_lora_sft_ray.yaml."""
+FALCON = "base_model: tiiuae/falcon-7b\nsequence_len: 2048\nmicro_batch_size: 2\nbatch_size: 8\nbf16: true\nadapter:\n"
+"""axolotl, examples/archived/falcon/config-7b.yml."""
+MOE = (
+    "recipe: FinetuneRecipeForVLM\nmodel:\n  _target_: nemo_automodel.NeMoAutoModelForImageTextToText.from_pretrained\n"
+    "  pretrained_model_name_or_path: Qwen/Qwen3.5-9B\n  backend:\n    dispatcher: deepep\ndistributed:\n  ep_size: 1\n"
+    "dataset:\n  seq_length: 64\n"
+)
+"""NeMo Automodel, examples/vlm_finetune/qwen3_5/qwen3_5_9b.yaml."""
+FROZEN = (
+    "python3 -m openrlhf.cli.train_ppo_ray --actor.model_name_or_path Qwen/Qwen3.5-2B --algo.advantage.estimator rloo "
+    "--actor.num_gpus_per_node 4 --train.colocate_all --actor.freeze_visual_encoder "
+)
+"""OpenRLHF, examples/scripts/train_vlm_math_hybrid_engine.sh; without sleep, train_reinforce_baseline_ray_agent_async.sh."""
+HALF = "model.partial_pretrain=gpt2 model.strategy=fsdp model.fsdp_config.cpu_offload=True "
+HALF = f"torchrun --nproc_per_node 8 -m verl.trainer.fsdp_sft_trainer {HALF}"
 TENTH = {
+    FROZEN: {"training.trainable": ["language-model"], "training.method.rollout_share": 0.95},
+    FROZEN + "--train.async_enable": {"training.method.rollout_share": None},
+    FROZEN + "--ds.lora.rank 8": {"training.trainable": None, "training.adapter.rank": 8},
+    HALF: {"engine.version": 1, "engine.cpu_offload": None},
+    HALF + "model.fsdp_config.offload_params=True": {"engine.cpu_offload": True},
+    WORKERS: {"hardware.num_gpus": 6, "engine.type": "ddp"},
+    FALCON: {"training.gradient_accumulation_steps": 4},
+    FALCON + "use_ray: true\nray_num_workers: 4\n": {"hardware.num_gpus": 4},
+    FALCON + "ray_num_workers: 4\n": {"hardware.num_gpus": None},
+    MOE: {"engine.moe_token_dispatcher": None},
     QAT: {"model": "Qwen/Qwen3.6-35B-A3B", "inference.quantization": "q4_k_m", "inference.max_model_len": 8192},
     AUTOTP: {"parallelism.tensor_parallel_size": 4, "engine.zero_stage": 2},
     AUTOTP.replace("4}", "0}"): {"parallelism.tensor_parallel_size": None},

@@ -618,6 +618,15 @@ def test_accelerate_starts_a_process_for_each_gpu():
     assert read(("train.sh", script))[0]["engine.type"] == "fsdp"
 
 
+def test_a_stage_that_accelerate_does_not_ask_for():
+    """accelerate, commands/launch.py, `_validate_launch_command`."""
+    sharded = "distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\nnum_processes: 4\n"
+    command = "accelerate launch --config_file f.yaml --zero_stage 3 t.py --model_name_or_path gpt2 --max_length 64"
+    found, notes = read(("run.sh", f"{command} --per_device_train_batch_size 1"), ("f.yaml", sharded))
+    assert (found["engine.type"], found.get("engine.zero_stage")) == ("fsdp", None)
+    assert any("zero_stage has no effect" in note for note in notes)
+
+
 def test_adapters_in_files_of_scripts():
     """The-FinAI/HARMONIC, src/FT/configs/lora_config_llama.json, as LianjiaTech/BELLE has it."""
     adapter = '{"lora_r": 16, "lora_alpha": 32, "lora_dropout": 0.05, "lora_target_modules": ["q_proj", "v_proj"]}'

@@ -72,7 +72,7 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
                 "for-loop": "one parameter at a time",
                 "bitsandbytes": "bitsandbytes kernel, in place",
                 "torchao": "torchao: one compiled kernel per parameter",
-                "transformers": "transformers' own Adafactor, the Trainer's choice",
+                "transformers": "transformers' own Adafactor, the Trainer's choice, or its AdamW of earlier releases",
                 "distributed-shampoo": "Meta's Distributed Shampoo and SOAP, on blocks of each rank's parameters",
             },
         ),

@@ -47,6 +47,38 @@ def of_unit(text: str) -> str:
     return "\n".join([_SHEBANG, *lines])
 
 
+_WRITES = re.compile(r"%%writefile[ \t]+(?!-a)(\S{1,200})[ \t]*\n")
+_SHELL_CELL = re.compile(r"%%(?:bash|sh|shell)\b[^\n]*\n")
+_BANG = re.compile(r"^[ \t]*!((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+_ENDS = "END_OF_CELL"
+
+
+def of_notebook(text: str) -> str:
+    r"""The commands of a notebook, and the files that its cells write, as a shell's script; other texts as they are.
+
+    >>> print(of_notebook('{"cells": [{"cell_type": "code", "source": ["!vllm serve org/m"]}]}'))
+    #!/bin/sh
+    vllm serve org/m
+    """
+    try:
+        notebook = parse_json(text)
+    except (ValueError, RecursionError):
+        return text
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    lines: list[str] = []
+    for cell in cells if isinstance(cells, list) else ():
+        source = cell.get("source", "") if isinstance(cell, dict) and cell.get("cell_type") == "code" else ""
+        whole = "".join(map(str, source)) if isinstance(source, list) else str(source)
+        file, script = _WRITES.match(whole), _SHELL_CELL.match(whole)
+        if file is not None:
+            lines.append(f"cat > {file[1]} <<'{_ENDS}'\n{whole[file.end() :].rstrip()}\n{_ENDS}")
+        elif script is not None:
+            lines.append(whole[script.end() :])
+        else:
+            lines += _BANG.findall(whole)
+    return "\n".join([_SHEBANG, *lines]) if lines else text
+
+
 _DOCKERFILE = re.compile(r"(?:[ \t]*(?:#[^\n]*|ARG[ \t][^\n]*)?\n)*FROM[ \t]+\S", re.IGNORECASE)
 _INSTRUCTION = re.compile(
     r"^[ \t]*(FROM|ARG|ENV|ENTRYPOINT|CMD)[ \t]+((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE | re.IGNORECASE

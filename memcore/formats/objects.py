@@ -204,28 +204,37 @@ _ROUNDS = 4
 
 
 def settle(tree: ast.Module) -> None:
-    r"""Answer conditions that ask for one switch alone, which a script sets to one value.
+    r"""Answer conditions that ask for nothing but switches, each of which a script sets to one value.
 
-    >>> tree = ast.parse("A = False\nif A:\n  n = 1\nelse:\n  n = 2")
+    >>> tree = ast.parse("A = B = False\nif A or B:\n  n = 1\nelse:\n  n = 2")
     >>> settle(tree)
     >>> [ast.unparse(each) for each in alive(tree, 0) if isinstance(each, ast.Assign)]
-    ['A = False', 'n = 2']
+    ['A = B = False', 'n = 2']
     """
     for _ in range(_ROUNDS):
         values = _values(tree)
-        asked = [(each, *_asked(each.test)) for each in alive(tree, 0) if isinstance(each, ast.If)]
-        answers = [(node, values[name] is not asks) for node, name, asks in asked if name in values]
+        open_ = [
+            each for each in alive(tree, 0) if isinstance(each, ast.If) and not isinstance(each.test, ast.Constant)
+        ]
+        answers = [(node, answer) for node in open_ if (answer := _answer(node.test, values)) is not None]
         for node, answer in answers:
             node.test = ast.Constant(answer)
         if not answers:
             return
 
 
-def _asked(test: ast.expr) -> tuple[str, bool]:
-    """The name that a condition asks for alone, and whether it must be off; no name for another condition."""
-    negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-    inner = test.operand if isinstance(test, ast.UnaryOp) and negated else test
-    return (inner.id if isinstance(inner, ast.Name) else ""), negated
+def _answer(test: ast.expr, values: Mapping[str, bool]) -> bool | None:
+    """What a condition of switches gives; None where not all that decides is known."""
+    if isinstance(test, ast.Name):
+        return values.get(test.id)
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _answer(test.operand, values)
+        return None if inner is None else not inner
+    if not isinstance(test, ast.BoolOp):
+        return None
+    decides = isinstance(test.op, ast.Or)
+    parts = [_answer(each, values) for each in test.values]
+    return decides if decides in parts else None if None in parts else not decides
 
 
 def _values(tree: ast.Module) -> dict[str, bool]:

@@ -168,12 +168,26 @@ def calls(code: str) -> list[Call]:
         settle(tree)
         known = _Known(tree)
         never = known.never()
-        found = [known.call(node) for node in alive(tree, 0) if isinstance(node, ast.Call) and id(node) not in never]
+        nodes = [node for node in alive(tree, 0) if id(node) not in never]
+        found = [known.call(node) for node in nodes if isinstance(node, ast.Call)]
+        found += [freezing for node in nodes if isinstance(node, ast.Assign) and (freezing := _freezing(node))]
     except SyntaxError as error:
         raise ConfigError.at("the file", "is not Python: line {}: {}", error.lineno or 0, error.msg) from None
     except (ValueError, RecursionError, MemoryError):
         raise ConfigError.at("the file", "is nested too deeply to be read") from None
     return sorted(found, key=lambda each: each.line)
+
+
+FREEZES = "requires_grad_"
+
+
+def _freezing(node: ast.Assign) -> Call | None:
+    """`weight.requires_grad = False` as the call that does the same; None for another assignment."""
+    target = node.targets[0]
+    freezes = isinstance(node.value, ast.Constant) and node.value.value is False
+    if not freezes or not isinstance(target, ast.Attribute) or target.attr != FREEZES.rstrip("_"):
+        return None
+    return Call(FREEZES, last(target.value), node.lineno, {}, first=False)
 
 
 _PUT = ("setdefault", "putenv")
@@ -508,6 +522,8 @@ class _Known:
         values = [self.value(each, deep) for each in node.args]
         if name in _BF16:
             return True
+        if name == "getattr" and values[:1] == ["$torch"] and isinstance(values[-1], str):
+            return values[-1]
         asked = name == "getenv" or (name == "get" and "environ" in ast.dump(node.func))
         if asked and values and isinstance(values[0], str):
             given = variable_given(values[0])

@@ -417,10 +417,16 @@ def _with_release(found: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 class SeveralJobs(ConfigError):
-    """A text with the commands of several jobs."""
+    """A text with the commands of several jobs, or a script that calls several trainers; `said` has notes on each."""
 
-    def __init__(self, jobs: Sequence[Mapping[str, Any]], texts: Sequence[str]) -> None:
-        self.jobs, self.texts = tuple(jobs), tuple(texts)
+    def __init__(
+        self,
+        jobs: Sequence[Mapping[str, Any]],
+        texts: Sequence[str],
+        syntaxes: Sequence[str] = (),
+        said: Sequence[tuple[str, ...]] = (),
+    ) -> None:
+        self.jobs, self.texts, self.syntaxes, self.said = tuple(jobs), tuple(texts), tuple(syntaxes), tuple(said)
         listed = " / ".join(f"{number}: {each:.70} …" for number, each in enumerate(texts[:_LISTED], 1))
         message = Message("It has {} commands for {} jobs", len(texts), len(texts))
         choice = Message("append its number to the file name, as in FILE#2, or keep only one: {}", listed)
@@ -574,6 +580,15 @@ def _commands_of(text: str) -> list[list[str]]:
         return _parted(words(script_of(text)))
     except (ValueError, RecursionError):
         return []
+
+
+_LAUNCHER = re.compile(r"\b(?:torchrun|accelerate launch|deepspeed)\b[^\n]{0,4000}\.py\b")
+
+
+def starts(text: str) -> bool:
+    """Whether a script runs a known program, or a script of Python that trains or is started on several GPUs."""
+    commands = _commands_of(text)
+    return any(_launches(each) or _trains(each) or _LAUNCHER.search(" ".join(each)) is not None for each in commands)
 
 
 def _launches(command: list[str]) -> bool:

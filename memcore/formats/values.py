@@ -18,6 +18,7 @@ def _optimizer(name: str, implementation: str | None = None) -> Mapping[str, str
 TRAINER_OPTIMIZERS: Mapping[str, Mapping[str, str]] = {
     "adamw_torch_fused": _optimizer("adamw", "fused"),
     "adamw_torch": _optimizer("adamw", "foreach"),
+    "adamw_hf": _optimizer("adamw", "transformers"),  # until release 4
     "adamw_bnb_8bit": _optimizer("adamw-8bit", "bitsandbytes"),
     "adamw_8bit": _optimizer("adamw-8bit", "bitsandbytes"),
     "paged_adamw_32bit": _optimizer("paged-adamw", "bitsandbytes"),

@@ -61,7 +61,9 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "one parameter at a time": "一次一个参数",
     "bitsandbytes kernel, in place": "bitsandbytes 的 kernel，原地更新",
     "torchao: one compiled kernel per parameter": "torchao：每个参数一个编译的 kernel",
-    "transformers' own Adafactor, the Trainer's choice": "transformers 自带的 Adafactor，即 Trainer 所用的实现",
+    "transformers' own Adafactor, the Trainer's choice, or its AdamW of earlier releases": (
+        "transformers 自带的 Adafactor（即 Trainer 所用的实现），或其早期版本的 AdamW"
+    ),
     "Meta's Distributed Shampoo and SOAP, on blocks of each rank's parameters": (
         "Meta 的 Distributed Shampoo 与 SOAP，按块处理各 rank 的参数"
     ),

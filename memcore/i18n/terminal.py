@@ -75,8 +75,9 @@ tensors. Start with:
     "cli-valid-one": ("valid: 1 setting given, {assumed} assumed", "有效：给出 1 项设置，假设 {assumed} 项"),
     "cli-gpus-needed": ("GPUs needed", "所需 GPU 数"),
     "cli-nodes": ("nodes", "节点数"),
-    "cli-step-takes": ("seconds per step", "每步秒数"),
-    "cli-hours-each": ("GPU-hours for 1B tokens", "10 亿 token 的 GPU 小时"),
+    "cli-step-takes": ("step (s)", "每步（秒）"),
+    "cli-hours-each": ("GPU-hours, {tokens} tokens", "{tokens} token 的 GPU 小时"),
+    "cli-costs": ("cost", "费用"),
     # The picture
     "cli-bar": ("{used} of {capacity}", "{used}，共 {capacity}"),
     "cli-bar-end": ("capacity", "容量"),
@@ -203,10 +204,8 @@ tensors. Start with:
         "Tight: the expected value fits, the high end of the range does not.",
         "余量很小：预期值放得下，范围的上限放不下。",
     ),
-    "cli-host-ram": (
-        "Host: what is offloaded takes {size} of each node's RAM.",
-        "主机：卸载的内容占用每个节点 {size} 内存。",
-    ),
+    "cli-host-ram": ("Host: {size} of RAM on each node.", "主机：每个节点占用 {size} 内存。"),
+    "cli-host-ram-alone": ("Host: {size} of RAM.", "主机：占用 {size} 内存。"),
     "cli-host-spills": (
         "More than a computer with such GPUs usually has, assumed {usual}; yours: --assume host_room=BYTES.",
         "超过此类 GPU 所在主机通常的内存（假定 {usual}）；实际值用 --assume host_room=BYTES 指定。",
@@ -408,6 +407,8 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "model quality: keep the same, stay close, or any": "模型质量：保持不变、接近或不限",
     "fraction of each GPU to leave free (default: {share})": "每块 GPU 留空的比例（默认：{share}）",
     "tokens to train on, such as 15T; adds days and GPU-hours": "训练的 token 数，如 15T；增加天数与 GPU 小时",
+    "tokens that a training job trains on, such as 15T (default: 1B)": "训练任务的 token 数，如 15T（默认：1B）",
+    "price of an hour of a GPU, to find the cheapest; repeatable": "每种 GPU 每小时的价格，用于找出最便宜的；可重复",
     "price of a GPU-hour, in any currency; needs --tokens": "每 GPU 小时的价格，币种不限；需要 --tokens",
     "how many plans to show (default: {count})": "显示多少个方案（默认：{count}）",
     "one of: {settings}": "可为：{settings:s}",

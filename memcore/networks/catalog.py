@@ -135,7 +135,22 @@ def find_model(model: str | Mapping[str, object]) -> Model:
 
     Raises ConfigError with the nearest id, or naming the keys that cannot be understood.
     """
-    return _from_catalog(identified(model).base) if isinstance(model, str) else _read(_as_text(model))
+    return _from_catalog(identified(model).base) if isinstance(model, str) else _read(_as_text(_whole(model)))
+
+
+_ELSEWHERE = {"text_model_id": "text_config", "audio_model_id": "audio_config"}
+"""Keys that name another repository's model, and the part of a file that stands for it (Ultravox)."""
+
+
+def _whole(config: Mapping[str, object]) -> Mapping[str, object]:
+    """A file with the parts that it only names, as their own repositories describe them.
+
+    Raises ConfigError with the nearest id.
+    """
+    named = {part: config[key] for key, part in _ELSEWHERE.items() if isinstance(config.get(key), str)}
+    if config.get("model_type") != "ultravox" or not named:
+        return config
+    return {**config, **{part: content_of(str(name)) for part, name in named.items()}}
 
 
 def content_of(model: str | Mapping[str, object]) -> Mapping[str, object]:
@@ -303,7 +318,7 @@ def _as_text(model: Mapping[str, object]) -> str:
 
 @lru_cache(maxsize=256)
 def _from_catalog(hub_id: str) -> Model:
-    return read_model(catalog()[hub_id]["config"], name=hub_id)
+    return read_model(_whole(catalog()[hub_id]["config"]), name=hub_id)
 
 
 @lru_cache(maxsize=64)

@@ -35,7 +35,12 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     "adamw": Optimizer(
         title="AdamW",
         states=_MOMENTS,
-        implementations=_ADAMW,
+        implementations={
+            **_ADAMW,
+            "transformers": Implementation(
+                own=1, before=1, source="transformers 4.46, optimization.py, AdamW.step: the root of the second moment"
+            ),
+        },
         default="fused",
         source="torch/optim/adam.py: foreach takes the square root of all second moments at once",
     ),

@@ -14,11 +14,12 @@ from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
+from memcore.formats.as_shell import of_notebook
 from memcore.formats.containers import CARD, RELEASE
 from memcore.formats.normalized import GPUS
 from memcore.formats.objects import STARTED, options
 from memcore.formats.python import code_of, docstring_of
-from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file
+from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file, starts
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.writing import argument, nested
@@ -115,6 +116,23 @@ def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
     return found
 
 
+_STARTS = re.compile(r"(?:^|[\"\\n])[ \t]*(?:!|%%(?:bash|sh|shell)\b)")
+"""What begins a command of a shell in a cell of a notebook."""
+
+
+def commanded(text: str) -> str:
+    """A notebook that starts what it trains with as a script of its commands; other texts as they are."""
+    if not text.lstrip().startswith("{") or not _STARTS.search(text):
+        return text
+    code = code_of(text)
+    try:
+        trains = code is None or (_CALLS.search(code) is not None and of_script(code) is not None)
+    except MemcoreError:
+        trains = True
+    script = "" if trains else of_notebook(text)
+    return script if starts(script) else text
+
+
 def _raise_registered(code: str) -> None:
     """Raise SeveralJobs for a module whose functions make configs; each of them is one."""
     for tells, configs in registry.modules().items():
@@ -155,10 +173,12 @@ def _one_of(several: SeveralJobs, gpus: int | None, job: int | None, text: str) 
     if job is not None and job > len(several.jobs):
         raise ConfigError.at("the command", "found #{}; it has {} commands", job, len(several.jobs))
     if job is not None or len(several.jobs) == 1:
-        tool, found = _tool_and_keys(several.jobs[(job or 1) - 1])
-        return of_keys(tool, {**(started(tool, text) if tool.code else {}), **found}, gpus)
+        index = (job or 1) - 1
+        tool, found = _tool_and_keys(several, index)
+        keys = {**(started(tool, text) if tool.code else {}), **found}
+        return of_keys(tool, keys, gpus, several.said[index] if several.said else ())
     try:
-        read = [of_keys(*_tool_and_keys(each), gpus) for each in several.jobs]
+        read = [of_keys(*_tool_and_keys(several, index), gpus) for index in range(len(several.jobs))]
     except MemcoreError:
         raise several from None
     first = read[0]
@@ -167,9 +187,10 @@ def _one_of(several: SeveralJobs, gpus: int | None, job: int | None, text: str) 
     return replace(first, notes=(*first.notes, Message("{} commands describe the same job", len(read))))
 
 
-def _tool_and_keys(flags: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
-    """The tool that a command is of, and its keys."""
-    syntax, found = _launched(*of_command(flags))
+def _tool_and_keys(several: SeveralJobs, index: int) -> tuple[Tool, Mapping[str, Any]]:
+    """The tool that one of several jobs is of, and its keys."""
+    keys = several.jobs[index]
+    syntax, found = (several.syntaxes[index], keys) if several.syntaxes else _launched(*of_command(keys))
     tool = _recognized(syntax, found)
     _raise_elsewhere(tool, found)
     return tool, found

@@ -107,7 +107,12 @@ def _shared(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], world
     Source: DeepSpeed, runtime/config.py, `_set_batch_related_parameters`.
     """
     whole, ranks = _count(found.get(tool.batch)), _ranks(flat, world) if world else None
-    if not tool.shares_batch or whole is None or ranks is None or flat.get(_EACH):
+    if whole is None or ranks is None:
+        return None
+    said = _count(flat.get(_EACH))
+    if tool.cuts_batch and said and said * ranks > whole:
+        return max(1, whole // ranks)
+    if not tool.shares_batch or flat.get(_EACH):
         return None
     return max(1, whole // (ranks * (_count(flat.get(_SHARE)) or 1)))
 
@@ -118,7 +123,7 @@ def _accumulated(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], 
     if whole is None or ranks is None or flat.get(_SHARE):
         return None
     each = _count(flat.get(_EACH)) or 1
-    if whole % (each * ranks):
+    if whole % (ranks if tool.cuts_batch else each * ranks):
         raise ConfigError.at(
             tool.batch,
             "found {}, which {} data-parallel ranks with {} sequences each do not divide",
@@ -126,7 +131,7 @@ def _accumulated(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any], 
             ranks,
             each,
         )
-    return whole // (each * ranks)
+    return -(-whole // (each * ranks))
 
 
 def _chunks(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> int | None:

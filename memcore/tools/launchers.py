@@ -100,6 +100,8 @@ def launched(found: Mapping[str, Any]) -> Normalized:
         found = {**found, "config_file": chosen}
     normalized = {name: value for name, value in found.items() if name.replace("-", "_") not in _LAUNCHER}
     normalized = {**_OF_TRL.get(chosen, {}), **normalized, **_said_to_launcher(found)}
+    if _without_deepspeed(found) and surroundings().get(ENGINE) == "fsdp":
+        return normalized, ("zero_stage has no effect without --use_deepspeed: accelerate's file shards with FSDP",)
     name = str(found.get("config_file", "")).rpartition("/")[2].lower()
     given = found.keys() & {"fsdp", "fsdp_config", "deepspeed"} or any(key.startswith("deepspeed.") for key in found)
     if not name or given or "program" in name:
@@ -115,6 +117,15 @@ def launched(found: Mapping[str, Any]) -> Normalized:
     return normalized, (Message("{}; how it splits work across GPUs is unknown", note),)
 
 
+def _without_deepspeed(found: Mapping[str, Any]) -> bool:
+    """Whether ZeRO's stage is said to accelerate next to a file that does not, or not yet, say DeepSpeed.
+
+    Source: accelerate, commands/launch.py (`_validate_launch_command`).
+    """
+    beside = "accelerate" in str(found.get("", "")) and "config_file" in found and "zero_stage" in found
+    return beside and not is_set(found.get("use_deepspeed")) and surroundings().get(ENGINE) != "deepspeed"
+
+
 def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:
     """ZeRO, FSDP and the precision as accelerate's launcher takes them, or scripts of DeepSpeed's.
 
@@ -123,6 +134,7 @@ def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:
     """
     said: dict[str, Any] = {}
     stage, word = found.get("zero_stage"), found.get("mixed_precision")
+    stage = None if _without_deepspeed(found) else stage
     if isinstance(stage, int) and not isinstance(stage, bool) and "deepspeed_config_file" not in found:
         offloads = is_set(found.get("offload"))
         said |= {ENGINE: "deepspeed", STAGE: stage} | ({OPTIMIZER: "cpu"} if offloads else {})
@@ -193,6 +205,16 @@ _BY_ITSELF = re.compile(r"\b(?:llamafactory[.-]cli|lmf) train\b")
 _OTHERWISE = re.compile(r"\b(?:llamafactory-cli|lmf) (?:chat|api|webchat|webui|export|eval)\b"
                         r"|\b(?:cli_demo|api_demo|web_demo|webui|export_model|evaluate)\.py\b")  # fmt: skip
 """Programs of LLaMA-Factory that start a process for each GPU, and those that train nothing."""
+
+
+def on_ray(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys with a GPU for each of Ray's workers, where nobody else says how many there are.
+
+    Sources: LLaMA-Factory 0.9.6, train/tuner.py (`_ray_training_function`); axolotl 0.18, cli/train.py
+    (`ScalingConfig`).
+    """
+    workers = found.get("ray_num_workers")
+    return {GPUS: workers, **found} if isinstance(workers, int) else found
 
 
 def factory_started(found: Mapping[str, Any]) -> Mapping[str, Any]:

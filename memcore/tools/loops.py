@@ -15,7 +15,7 @@ from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
 from memcore.networks.separate_experts import experts_of
-from memcore.tools.launchers import DEVICES, factory_started, factory_trains, is_set, launched, visible
+from memcore.tools.launchers import DEVICES, factory_started, factory_trains, is_set, launched, on_ray, visible
 from memcore.tools.methods import (
     AXOLOTL_KEYS,
     FACTORY_KEYS,
@@ -110,7 +110,7 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     monkeypatch/accelerate/fsdp2.py (parameters keep their dtype, where accelerate's own function would upcast them).
     """
     method, learnt = of_axolotl_method(found)
-    found, shared = of_axolotl_ranks(found)
+    found, shared = of_axolotl_ranks(on_ray(found) if is_set(found.get("use_ray")) else found)
     plain, notes = sharded(found)
     kept = {name: value for name, value in plain.items() if name not in AXOLOTL_KEYS}
     normalized, said = {**kept, **method}, [*shared, *notes, *learnt]
@@ -126,6 +126,9 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     if is_set(found.get("load_in_4bit")):
         normalized.setdefault("bnb_config_kwargs.bnb_4bit_use_double_quant", True)
     _axolotl_checkpoints(normalized)
+    whole, each = found.get("batch_size"), found.get("micro_batch_size") or 1
+    if isinstance(whole, int) and isinstance(each, int) and not found.get("gradient_accumulation_steps"):
+        normalized["gradient_accumulation_steps"] = max(1, whole // each)
     for name, kernel in _KERNELS.items():
         if is_set(normalized.pop(name, None)):
             normalized.setdefault("attn_implementation", kernel)
@@ -234,7 +237,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
     model/adapter.py (`init_adapter`), hparams/parser.py (`compute_dtype`), model/patcher.py.
     """
     factory_trains(found)
-    found, first = launched(factory_started(found))
+    found, first = launched(on_ray(factory_started(found)))
     method, learnt = of_factory_method(found)
     kind = found.get("finetuning_type", "lora")
     plain, notes = sharded({name: value for name, value in found.items() if not method or name not in FACTORY_KEYS})

@@ -3,7 +3,8 @@
 Sources: transformers 5.23, training_args.py, utils/quantization_config.py (`BitsAndBytesConfig`: fp4 where no type is
 said); trl 1.16, trainer/sft_config.py; peft 0.21, tuners/lora/config.py; unsloth 2026.7, models/loader.py
 (`from_pretrained`: 4 bits unless `full_finetuning`, `load_in_8bit` or `load_in_16bit`), models/llama.py
-(`get_peft_model`: rank 16, seven matrices, `use_gradient_checkpointing="unsloth"`), models/loader_utils.py
+(`get_peft_model`: rank 16, seven matrices, `use_gradient_checkpointing="unsloth"`; nothing after
+`full_finetuning=True`), models/loader_utils.py
 (`get_model_name`: the repository in 16 bits where 4 are not asked for); vllm, entrypoints/llm.py.
 """
 
@@ -14,11 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import PREPARED
 from memcore.formats.objects import STARTED, options
-from memcore.formats.python import Call, calls, environment
-from memcore.formats.readers import flat
+from memcore.formats.python import FREEZES, Call, calls, environment
+from memcore.formats.readers import SeveralJobs, flat
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.writing import nested
 from memcore.limits import NESTING
@@ -63,6 +65,8 @@ _PARTS = ("finetune_vision_layers", "finetune_language_layers", "finetune_attent
 _SERVERS = ("LLM", "EngineArgs", "AsyncEngineArgs")
 _OF_RAY, _RAY = "LLMConfig", "ray.serve.llm"
 
+_EACH = "per_device_train_batch_size"
+
 Script = tuple[dict[str, Any], tuple[str, ...]]
 
 
@@ -74,11 +78,16 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     found = calls(code)
     around = {name: value for name, value in options().items() if name.startswith(ENVIRONMENT)}
     around |= {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
-    if any(each.name in (*_ARGUMENTS, *LEARNT, *_OTHERS, *_TRAINERS) for each in found):
-        keys, notes = _training(found)
+    prepares = any(each.name == "get_peft_model" and each.of in _UNSLOTH for each in found)
+    if prepares or any(each.name in (*_ARGUMENTS, *LEARNT, *_OTHERS, *_TRAINERS) for each in found):
         if STARTED in options():
-            keys, notes = _decided(keys, notes)
-        return "python" if keys.get("use_unsloth") is True else "yaml", {**keys, **around}, notes
+            return _of_training(_decided(*_training(found)), around)
+        jobs = _jobs(found)
+        read = [_of_training(_training(each), around) for _, each in jobs]
+        if len(jobs) > 1:
+            syntaxes, keys, notes = zip(*read, strict=True)
+            raise SeveralJobs(keys, [title for title, _ in jobs], syntaxes, notes)
+        return read[0]
     serves = [each for each in found if each.name in _SERVERS and (each.arguments or each.first)]
     deployed = [_deployed(each) for each in found if each.name == _OF_RAY and _RAY in code]
     if deployed or (serves and "vllm" in code):
@@ -86,6 +95,25 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
         keys, notes = _serving(_one(serves))
         return "argv", {**keys, **around}, notes
     return None
+
+
+def _of_training(script: Script, around: Mapping[str, Any]) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """The keys of a trainer with the environment of its script, and the syntax of the tool that has them."""
+    keys, notes = script
+    return "python" if keys.get("use_unsloth") is True else "yaml", {**keys, **around}, notes
+
+
+def _jobs(found: Sequence[Call]) -> list[tuple[str, list[Call]]]:
+    """The calls of each job of a script, with its title: one job for each trainer that has arguments of its own."""
+    configs = [each for each in found if each.name in (*_ARGUMENTS, *LEARNT) and each.arguments]
+    trainers = [each for each in found if each.name in _TRAINERS]
+    alike = all((each.name, each.arguments) == (configs[0].name, configs[0].arguments) for each in configs)
+    if alike or len(configs) != len(trainers):
+        return [("", list(found))]
+    pairs = list(zip(*(sorted(each, key=lambda call: call.line) for each in (configs, trainers)), strict=True))
+    apart = {id(each) for pair in pairs for each in pair}
+    others = [each for each in found if id(each) not in apart]
+    return [(f"{config.name}:{config.line}", [*others, config, trainer]) for config, trainer in pairs]
 
 
 def _decided(keys: Mapping[str, Any], notes: tuple[str, ...]) -> Script:
@@ -216,7 +244,7 @@ def _training(found: Sequence[Call]) -> Script:
             if method is not None:
                 keys = {**_unadapted(), METHOD: method, **keys}
     keys |= _of_peft(found, told)
-    keys |= _of_model(found, told)
+    keys |= _of_model(found, told, named="model_name_or_path" in keys)
     keys = {**keys, **_of_model_config(found, told)}
     if (
         arguments
@@ -224,11 +252,22 @@ def _training(found: Sequence[Call]) -> Script:
         and {call.name for call in found} & {*_TRAINERS} == {"Trainer"}
     ):
         keys.setdefault("max_length", _truncated(found))
-    more: tuple[str, ...] = ()
+    if not arguments and not any(call.name in _TRAINERS for call in found):
+        keys[_EACH] = f"${_EACH}"  # the trainer is in another script
+    more = () if keys.get("use_peft") is True else _frozen(found)
     if any(each.of in _UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
-        more = ("fast_inference: vLLM's cache is not counted",)
+        more = (*more, "fast_inference: vLLM's cache is not counted")
     return {name: value for name, value in keys.items() if value is not None}, (*_hidden(told), *more)
+
+
+def _frozen(found: Sequence[Call]) -> tuple[str, ...]:
+    """A note on parameters that a full fine-tune leaves as they are, if a script says so before it trains."""
+    lines = [each.line for each in _before_training(found, found) if each.name == FREEZES and each.first is False]
+    if not lines:
+        return ()
+    return (Message("line {}: parameters that it freezes are counted as trained; name what trains with {}",
+                    lines[0], Training.trainable),)  # fmt: skip
 
 
 def _unadapted() -> dict[str, Any]:
@@ -299,16 +338,28 @@ def _mapping(found: object) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
+def _before_training(found: Sequence[Call], several: Sequence[Call]) -> list[Call]:
+    """Those calls that stand before the trainer's: what follows is inference."""
+    trained = next((each.line for each in found if each.name in _TRAINERS), None)
+    return [each for each in several if trained is None or each.line < trained]
+
+
 def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     """Adapters, by PEFT's config or Unsloth's function."""
     other = next((each for each in found if each.name.removesuffix("Config") in _OF_PEFT), None)
     if other is not None:
         message = "found in line {}; in scripts, only LoraConfig is supported: describe the adapter with {}"
         raise UnsupportedError(other.name, message, other.line, "training.adapter")
-    trained = next((each.line for each in found if each.name in _TRAINERS), None)
-    fast = [each for each in found if each.name == "get_peft_model" and each.of in _UNSLOTH]
-    fast = [each for each in fast if trained is None or each.line < trained] or fast  # what follows is inference
+    whole = any(each.of in _UNSLOTH and each.arguments.get("full_finetuning") is True for each in found)
+    fast = [each for each in found if each.name == "get_peft_model" and each.of in _UNSLOTH and not whole]
+    fast = _before_training(found, fast) or fast
     plain = [each for each in found if each.name == "LoraConfig"]
+    made = next((each for each in found if each.name == "get_peft_model" and each.of not in _UNSLOTH), None)
+    if made is not None and not plain and not fast and not any(each.name == "get_peft_config" for each in found):
+        message = (
+            "its config in line {} is not known; in scripts, only LoraConfig is supported: describe the adapter with {}"
+        )
+        raise UnsupportedError(made.name, message, made.line, "training.adapter")
     keys: dict[str, Any] = {}
     if plain and not fast:
         call = _one(plain)
@@ -375,25 +426,46 @@ def _lora(given: Mapping[str, Any]) -> dict[str, Any]:
 
 _CLASSES = re.compile(r"^AutoModel|For(?:CausalLM|ConditionalGeneration)$")
 """Classes of transformers whose models are trained."""
+_OTHER_BITS = frozenset(
+    f"{name}Config" for name in ("Aqlm", "AutoRound", "BitNetQuant", "Eetq", "FbgemmFp8", "FineGrainedFP8", "FPQuant",
+                                 "Higgs", "Hqq", "Quanto", "SpQR", "TorchAo", "Vptq")
+)  # fmt: skip
+"""transformers' configs of other kinds of weights than bitsandbytes' (utils/quantization_config.py)."""
+_LOADED_AS = {"_attn_implementation": "attn_implementation"}
+"""Names that a config keeps, which `from_pretrained` hands over to it (transformers 4, configuration_utils.py)."""
 _LOADED = ("torch_dtype", "dtype", "attn_implementation", "load_in_4bit", "load_in_8bit")
 
 
-def _of_model(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
-    """The model that is trained, and how its weights are loaded."""
+def _of_model(found: Sequence[Call], told: list[Call], *, named: bool) -> dict[str, Any]:
+    """The model that is trained, and how its weights are loaded; `named`: the trainer loads it by its name.
+
+    What is loaded after the trainer is for inference, unless nothing is loaded before it.
+    """
     fast = [each for each in found if each.name == "from_pretrained" and each.of in _UNSLOTH]
     if fast:
         told.append(fast[0])
-        adapted = any(each.name == "get_peft_model" for each in found)
+        whole = fast[0].arguments.get("full_finetuning") is True
+        adapted = any(each.name == "get_peft_model" for each in found) and not whole
         stored = fast[0].arguments.get("use_gradient_checkpointing", "unsloth")
         return {**({} if adapted else _checkpoints(stored)), **_of_unsloth(fast[0])}
-    loads = [each for each in found if each.name == "from_pretrained" and _CLASSES.search(each.of)]
+    every = [each for each in found if each.name == "from_pretrained" and _CLASSES.search(each.of)]
+    loads = _before_training(found, every)
+    named = named or bool(loads)
+    loads = loads if named else every
     keys: dict[str, Any] = {}
     if loads:
         told.append(loads[0])
         given = loads[0].arguments
+        given = {_LOADED_AS.get(name, name): value for name, value in given.items()}
         keys = {name: given[name] for name in _LOADED if name in given and given[name] != "auto"}
         keys["model_name_or_path"] = given.get("pretrained_model_name_or_path", loads[0].first)
-    bits = [each for each in found if each.name == "BitsAndBytesConfig"]
+    kinds = [each for each in found if each.name in ("BitsAndBytesConfig", *_OTHER_BITS)]
+    kinds = _before_training(found, kinds) if named else kinds
+    bits = [each for each in kinds if each.name == "BitsAndBytesConfig"]
+    other = next(iter(kinds), None)
+    if other is not None and not bits:
+        message = "found in line {}; this value is not supported yet; leave it out to count 16-bit weights"
+        raise UnsupportedError(other.name, message, other.line)
     if bits:
         given = _one(bits).arguments
         keys |= {name: given[name] for name in ("load_in_4bit", "load_in_8bit") if name in given}
@@ -403,13 +475,23 @@ def _of_model(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     return keys
 
 
+_LOADED_SO = ("attn_implementation", "offload_embedding", "float32_mixed_precision", "unsloth_tiled_mlp", "text_only")
+"""Arguments of Unsloth's loader that keep their names."""
+
+
 def _of_unsloth(call: Call) -> dict[str, Any]:
     """Unsloth's loader: 4 bits unless something else is said, and 16-bit weights in the GPU's own dtype."""
     given = call.arguments
+    for name in ("load_in_fp8", "qat_scheme"):
+        if given.get(name) not in (None, False):
+            raise UnsupportedError.of_value(
+                name, given[name], "this value is not supported yet; leave it out to count 16-bit weights"
+            )
     name = given.get("model_name", call.first)
     full, eight = given.get("full_finetuning") is True, given.get("load_in_8bit") is True
     four = given.get("load_in_4bit", True) is True and not (full or eight or given.get("load_in_16bit") is True)
     keys: dict[str, Any] = {"use_unsloth": True, "dtype": given.get("dtype") or "bfloat16"}
+    keys |= {name: given[name] for name in _LOADED_SO if given.get(name) not in (None, False)}
     if isinstance(name, str):
         keys["model_name_or_path"] = name if four and DYNAMIC.search(name) else _FOUR_BITS.sub("", name)
     if "max_seq_length" in given:

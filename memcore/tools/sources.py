@@ -42,7 +42,7 @@ from memcore.networks.quantized import refuse_mlx
 from memcore.tools.accounts import declared_elsewhere
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, pruned, whose
 from memcore.tools.composing import composed
-from memcore.tools.convert import Imported, imported, of_composed, of_keys
+from memcore.tools.convert import Imported, commanded, imported, of_composed, of_keys
 from memcore.tools.launchers import ElsewhereError, launched_with, over_file, own
 from memcore.tools.methods import METHOD
 from memcore.tools.peft import of_lora_file
@@ -291,7 +291,7 @@ def _command_of(source: Source) -> Mapping[str, Any]:
 
 def whole_files(sources: Sequence[Source]) -> list[Source]:
     """The texts with those that are one file together, as Hydra composes them, in one."""
-    sources = [each._replace(text=each.text.replace("\r\n", "\n")) for each in sources]
+    sources = [each._replace(text=commanded(each.text.replace("\r\n", "\n"))) for each in sources]
     sources = _with_launchers(_with_written(_with_options(_with_sharding(_sourced(sources)))))
     groups = composed([(each.name, each.text.removeprefix(MARK)) for each in sources])
     first = {each.members[-1]: each for each in groups}

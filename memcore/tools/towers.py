@@ -61,6 +61,10 @@ FREEZES: Mapping[str, Freezes] = {
         parts={"actor_rollout_ref.actor.freeze_vision_tower": SEEING},
         source="verl 0.8.0.dev, workers/fsdp_workers.py (`get_vl_model_vision_tower`: `visual`, with its merger)",
     ),
+    "openrlhf": Freezes(
+        parts={"--actor.freeze_visual_encoder": SEEING},
+        source="OpenRLHF 0.11.0, models/actor.py: all but `language_model` and `lm_head`",
+    ),
     "nemo-automodel": Freezes(
         parts={"freeze_config.freeze_vision_tower": SEEING},
         language="freeze_config.freeze_language_model",

@@ -168,6 +168,13 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "{key}：{size} MiB 主机内存用于提示词缓存，不占显存"
     ),
     "found in line {line}": "位于第 {line} 行",
+    "line {line}: parameters that it freezes are counted as trained": "第 {line} 行：其冻结的参数按可训练计算",
+    "name what trains with {path}": "请用 {path} 指明训练的部分",
+    "zero_stage has no effect without --use_deepspeed: accelerate's file shards with FSDP": (
+        "没有 --use_deepspeed 时 zero_stage 不起作用：accelerate 的文件使用 FSDP 切分"
+    ),
+    "its config in line {line} is not known": "第 {line} 行的配置未知",
+    "leave it out to count 16-bit weights": "若去掉此项，则按 16 位权重计算",
     "in scripts, only LoraConfig is supported: describe the adapter with {path}": (
         "脚本中只支持 LoraConfig：请用 {path} 描述适配器"
     ),

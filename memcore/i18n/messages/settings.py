@@ -188,7 +188,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "name a repository with {format} weights": "请换成权重为 {format} 的仓库",
     "the server does not quantize {model}": "服务器不会量化 {model}",
     "set {variable} in the environment": "请设置环境变量 {variable}",
-    "{tool} cannot express {value} with the other settings": "{tool} 在当前设置下无法表示 {value}",
+    "{tool} cannot set it to {value} next to the other settings": "{tool} 在其余设置下无法将其设为 {value}",
     "{tool} always sets {value}": "{tool} 固定使用 {value}",
     "{tool} has no recipe for it": "{tool} 没有该模型的 recipe",
     "found {value}, for which there is no file format": "当前值为 {value}，没有对应的文件格式",

@@ -18,6 +18,7 @@ from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.networks.catalog import full_name
 from memcore.tools.derived import gpus_of
+from memcore.tools.towers import FREEZES, TRAINABLE, keys_of_towers, trained_parts
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 
 _METHOD, _REFERENCE, _COMPLETION, _SHARE, _MODEL, _CRITIC = (
@@ -46,6 +47,7 @@ _FORMER: Mapping[str, str] = {
     "--actor_num_gpus_per_node": "--actor.num_gpus_per_node", "--colocate_all_models": "--train.colocate_all",
     "--colocate_actor_ref": "--train.colocate_actor_ref", "--vllm_enable_sleep": "--vllm.enable_sleep",
     "--vllm_gpu_memory_utilization": "--vllm.gpu_memory_utilization",
+    "--async_train": "--train.async_enable",
     "--use_dynamic_batch": "--train.dynamic_batch_enable", "--train_max_tokens_per_gpu": "--train.max_tokens_per_gpu",
 }  # fmt: skip
 """Flags of 0.9 and earlier by their names of today (openrlhf/cli/*.py)."""
@@ -72,6 +74,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     if rank in (0, "0"):
         for name in ("rank", "dropout", "target_modules", "alpha"):
             normalized.pop(f"--ds.lora.{name}", None)
+        normalized |= trained_parts("openrlhf", normalized, normalized[_MODEL])
     else:
         normalized[_ADAPTER] = "lora"
         normalized.setdefault("--ds.lora.target_modules", "all-linear")
@@ -140,7 +143,8 @@ def _generating(normalized: dict[str, Any], notes: list[str]) -> None:
     if normalized.pop(_ENTROPY, None) is not None:
         normalized[_LEARNED] = True
     share = normalized.pop("--vllm.gpu_memory_utilization", 0.95)
-    if "--train.colocate_all" in normalized and "--vllm.enable_sleep" not in normalized:
+    apart = "--train.async_enable" in normalized  # cli/train_ppo_ray.py: only DeepSpeed's models share GPUs then
+    if "--train.colocate_all" in normalized and "--vllm.enable_sleep" not in normalized and not apart:
         normalized[_SHARE] = share
         notes.append(Message("vLLM keeps {} of the GPU during the update", share))
     notes.append("only the actor's update is estimated; generation and scoring come before it")
@@ -163,6 +167,7 @@ def _batch(normalized: dict[str, Any], notes: list[str], *, generating: bool) ->
         normalized[_COMPLETION] = normalized["--data.max_len"]
 
 
+_FREEZES = keys_of_towers("openrlhf")
 _NODE = 8
 """GPUs of a node where nothing is said."""
 _SCRIPTS: Mapping[str | None, str] = {method: f"openrlhf.cli.train_{loop}" for loop, method in _LOOPS.items()}
@@ -194,7 +199,7 @@ def _written(config: Config) -> dict[str, Any]:
     keys["--train.micro_batch_size"] = config[Training.micro_batch_size] or 1
     if method in ("dpo", "kto") and reference == "precomputed":
         keys["--ref.offload"] = True
-    return {**keys, **_actor(config)} if generates else keys
+    return {**keys, **_actor(config), **_FREEZES(config)} if generates else keys
 
 
 def _actor(config: Config) -> dict[str, Any]:
@@ -230,6 +235,7 @@ OPENRLHF = Tool(
         Key(path=Training.micro_batch_size, name=_BATCH),
         Key(path=Training.sequence_length, name="--data.max_len"),
         Key(path=Training.precision, name=_PRECISION),
+        Key(path=Training.trainable, name=TRAINABLE),
         Key(path=Training.packed_sequences, name="--ds.packing_samples", off=""),
         Key(path=Training.gradient_dtype, name="--ds.grad_accum_dtype"),
         Key(path=Training.activation_checkpointing.use_reentrant, name=_REENTRANT),
@@ -267,7 +273,8 @@ OPENRLHF = Tool(
           for ours, theirs in (("adamw", "adam"), ("muon", "muon"))),
     ),
     normalized=_normalized,
-    settles=(*_FORMER, "--bf16", "--flash_attn", "--ds.param_dtype", "--actor.*", "--algo.*", "--train.*", "--vllm.*",
+    settles=(*_FORMER, *FREEZES["openrlhf"].keys, "--bf16", "--flash_attn", "--ds.param_dtype",
+             "--actor.*", "--algo.*", "--train.*", "--vllm.*",
              "--model.*", "--ref.offload", "--prompt_max_len", "--generate_max_len", "--ds.lora*"),
     batch="--train.batch_size",
     defaults={EngineSettings.zero_stage: 2},

@@ -210,6 +210,8 @@ def _experts(normalized: dict[str, Any], notes: list[str]) -> None:
     if "distributed.ep_size" not in normalized:
         return
     normalized[_RESHARDS] = own if normalized[_RESHARDS] is None else normalized[_RESHARDS]
+    if normalized["distributed.ep_size"] == 1:  # no rank sends rows to another
+        return
     normalized[DISPATCHER] = _DISPATCHERS.get(str(given or "deepep"))
     if normalized[DISPATCHER] is None:
         notes.append(

@@ -241,6 +241,7 @@ FOUNDRY = Tool(
              "fsdp_config.*", "algorithms.gradient_clipping.*", "variables*", "model", "optimizer", "fsdp_config",
              "algorithms", "model.peft_config*", "algorithms.gradient_clipping"),
     batch="global_train_batch_size",
+    cuts_batch=True,  # utils/config_utils.py, `calculate_batch_size_info`
     defaults={Training.micro_batch_size: 1},
     vocabulary=("llm-foundry",),
     ignored=("variables.*", "tokenizer.*", "train_loader.*", "eval_loader*", "scheduler.*", "optimizer.*",

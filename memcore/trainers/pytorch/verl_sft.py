@@ -207,6 +207,8 @@ def _former(found: Mapping[str, Any]) -> Normalized:
     }
     strategy = str(normalized.pop("model.strategy", "fsdp2"))
     normalized[verl.VERSION] = 2 if strategy == "fsdp2" else 1
+    if normalized[verl.VERSION] == 1 and normalized.get("model.fsdp_config.offload_params") is not True:
+        normalized.pop("model.fsdp_config.cpu_offload", None)  # CPUOffload(offload_params=False)
     fp32 = str(normalized.pop("model.fsdp_config.model_dtype", "fp32")) in ("fp32", "float32")
     normalized[verl.PRECISION] = "bf16-mixed" if fp32 else "bf16"
     if "trainer.n_gpus_per_node" in found and GPUS not in found:
@@ -250,7 +252,7 @@ FORMER = Tool(
     batch="data.train_batch_size",
     vocabulary=("verl-sft",),
     ignored=("data.*", "trainer.*", "optim.*", "model.trust_remote_code", "model.lora_alpha", "model.external_lib",
-             "model.use_shm", "model.fsdp_config.offload_params", "model.fsdp_config.wrap_policy*", "config-*",
+             "model.use_shm", "model.fsdp_config.wrap_policy*", "config-*",
              "hydra*", "defaults"),
     read_only=True,
     source="verl, trainer/config/sft_trainer.yaml",
