@@ -18,6 +18,7 @@ from memcore.i18n.page import say, translated
 from memcore.messages import Message
 from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, search
 from memcore.networks.read import known_families
+from memcore.serving.published import as_published
 from memcore.units import format_parameters
 
 if TYPE_CHECKING:
@@ -62,11 +63,12 @@ def _read(sources: Sequence[Source], notes: Sequence[str] = ()) -> str | Mapping
 
 
 def _model(options: argparse.Namespace) -> int:
-    found = find_model(_said_by(options))
+    said = _said_by(options)
+    found, published = find_model(said), as_published(said)
     if options.json:
-        print_json(model_data(found))
+        print_json(model_data(found, published))
     else:
-        print(model_text(found), end="")
+        print(model_text(found, published), end="")
     return FITS
 
 
