@@ -116,9 +116,9 @@ def asked(monkeypatch, tmp_path):
         ("estimate me/quantized --engine vllm", ["config.json", "hf_quant_config.json", "model.safetensors.index.json"],
          "lists 2 tensors of 640 bytes"),
         ("validate --model me/quantized", ["config.json", "hf_quant_config.json", "model.safetensors.index.json"], ""),
-        ("estimate me/adapter", ["adapter_config.json", "config.json", "model.safetensors"], "of me/adapter from"),
+        ("estimate me/adapter", ["adapter_config.json", "config.json"], "of me/adapter from"),
         ("estimate me/m-GGUF", ["s-Q4_K_M.gguf"], f"{SMALL} by its name"),
-        ("estimate me/m-GGUF:q8_0", ["m-Q8_0.gguf", "config.json", "model.safetensors"], "of me/plain from"),
+        ("estimate me/m-GGUF:q8_0", ["m-Q8_0.gguf", "config.json"], "of me/plain from"),
         ("model me/moved", ["config.json", "config.json"], "fetched config.json of me/moved"),
         ("estimate 'vllm serve me/plain'", ["config.json", "model.safetensors"], "read as a command of vLLM"),
     ],
@@ -144,13 +144,13 @@ def test_the_answer_is_that_of_the_files(asked, tmp_path, capsys):
     assert found.model["quantization_config"]["quant_method"] == "modelopt"
     assert found.notes[0].startswith("fetched config.json, hf_quant_config.json, model.safetensors.index.json of me/q")
     assert asked[0][0] == "/api/models/me/quantized/revision/v2"
-    kept = tmp_path / "kept.json"
-    assert main(["model", "me/quantized", "--fetch", "--save", str(kept), "--json"]) == 0
-    count = len(asked)
-    first = capsys.readouterr().out
-    assert main(["model", str(kept), "--json"]) == 0
-    assert capsys.readouterr().out == first
-    assert len(asked) == count
+    for name in ("me/quantized", "me/m-GGUF"):
+        kept = tmp_path / "kept.json"
+        assert main(["model", name, "--fetch", "--save", str(kept), "--json"]) == 0
+        count, first = len(asked), capsys.readouterr().out
+        assert main(["model", str(kept), "--json"]) == 0
+        assert capsys.readouterr().out == first
+        assert len(asked) == count
 
 
 def test_parts_of_a_gguf_file_are_one(asked):

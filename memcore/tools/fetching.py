@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -29,6 +29,7 @@ from memcore.tools.repositories import (
     HOSTS,
     Place,
     file_address,
+    is_config,
     is_weights,
     listed,
     listing_address,
@@ -64,20 +65,20 @@ def fetched(name: str, token: str | None = None, revision: str | None = None) ->
     if base is None or known(base):
         return first
     try:
-        below = _repository(hub, place_of(base))
+        below = _repository(hub, place_of(base), only=is_config)
     except ConfigError as error:
         if not first.sources[0].name.endswith(".gguf"):
             raise
         return first._replace(notes=(*first.notes, Message("{}: {}", base, str(error))))
-    whole = [each for each in below.sources if each.name.endswith(f"/{CONFIG}")]
-    return Fetched((*first.sources, *whole), (*first.notes, *below.notes))
+    return Fetched((*first.sources, *below.sources), (*first.notes, *below.notes))
 
 
-def _repository(hub: Hub, place: Place) -> Fetched:
+def _repository(hub: Hub, place: Place, only: Callable[[str], bool] = bool) -> Fetched:
+    """What a repository says, or those of its files that `only` takes."""
     listing = parsed(hub.text(listing_address(hub.endpoint, place), place.id), place.id)
     names, commit = listed(listing, place)
     exact = place._replace(revision=commit)
-    files = wanted(place, names)
+    files = [each for each in wanted(place, names) if only(each)]
     texts = {each: _text(hub, exact, each) for each in files}
     split = [each for each in files if each.endswith(".gguf")]
     if len(split) > 1:

@@ -142,7 +142,7 @@ def listed(answer: Mapping[str, Any], place: Place) -> tuple[list[str], str]:
     files = (
         [each.get("rfilename") for each in siblings if isinstance(each, Mapping)] if isinstance(siblings, list) else []
     )
-    names = [each for each in files if isinstance(each, str)]
+    names = [each for each in files if isinstance(each, str) and each.isprintable()]
     if not names:
         raise ConfigError.at("model", "the hub lists no files of {}", place.id)
     return names, commit if isinstance(commit, str) and commit.isalnum() else place.revision
@@ -151,6 +151,11 @@ def listed(answer: Mapping[str, Any], place: Place) -> tuple[list[str], str]:
 def is_weights(name: str) -> bool:
     """Return whether only the header of a file is read."""
     return name.endswith(tuple(HEADERS))
+
+
+def is_config(name: str) -> bool:
+    """Return whether a file says what the network is, or how it is quantized."""
+    return name in (CONFIG, *NAMES)
 
 
 def listing_address(endpoint: str, place: Place) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,10 @@ def _model_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> Non
     parser.add_argument("--save", metavar="FILE", help="with --fetch: write the config.json, to use it offline")
 
 
+_LISTS = frozenset({"gguf", "weight_map"})
+"""Keys of files that list tensors: a saved header, an index."""
+
+
 def _said_by(options: argparse.Namespace) -> str | Mapping[str, object]:
     """A model's name, or the content of its config.json; of a checkpoint the model whose tensors it has."""
     source: str = options.model
@@ -44,11 +49,16 @@ def _said_by(options: argparse.Namespace) -> str | Mapping[str, object]:
         if options.save is not None:
             Path(options.save).write_text(f"{found.text}\n", encoding="utf-8")
         return _read(found.sources, found.notes)
-    if source.endswith(tuple(HEADERS)):
-        from memcore.tools.sources import Source  # noqa: PLC0415 - only files need readers
+    if source == "-" or described(source).endswith(".json"):
+        said = parsed(source)
+        return _read([_source(source, json.dumps(said))]) if _LISTS & said.keys() else said
+    return _read([_source(source, content(source))]) if source.endswith(tuple(HEADERS)) else source
 
-        return _read([Source(source, content(source))])
-    return parsed(source) if source == "-" or described(source).endswith(".json") else source
+
+def _source(name: str, text: str) -> Source:
+    from memcore.tools.sources import Source  # noqa: PLC0415 - only files need readers
+
+    return Source(name, text)
 
 
 def _read(sources: Sequence[Source], notes: Sequence[str] = ()) -> str | Mapping[str, object]:
