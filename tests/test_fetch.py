@@ -217,6 +217,8 @@ def test_nothing_is_sent_without_the_flag(asked, monkeypatch, capsys):
         assert "--fetch asks the model hub for it" in capsys.readouterr().err
     assert main(["model", "qwen3-8b", "--revision", "v2"]) == 2
     assert main(["estimate", "--fetch"]) == 2
+    assert main(["estimate", "8B on a 3090", "--fetch"]) == 2
+    assert capsys.readouterr().err.count("needs the id of a model") == 1
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert main(["model", "me/plain", "--fetch"]) == 2
     assert "HF_HUB_OFFLINE: is set" in capsys.readouterr().err
@@ -254,4 +256,6 @@ def test_files_that_say_nothing_of_memory_are_left():
     listed = ["generation_config.json", "config.json", "tokenizer.json", "model-00001-of-00002.safetensors", "onnx/m.onnx",
               "model-00002-of-00002.safetensors", "model.safetensors.index.json", "modules.json"]  # fmt: skip
     assert wanted(Place("a/b"), listed) == ["config.json", "modules.json", "model.safetensors.index.json"]
+    blob = place_of("https://huggingface.co/a/b/blob/main/README.md")
+    assert wanted(blob, listed) == ["config.json", "modules.json", "model.safetensors.index.json"]
     assert "me/plain" not in catalog()

@@ -26,6 +26,7 @@ from memcore.tools.quantization_files import quantization_in, with_quantization
 from memcore.tools.repositories import (
     ADAPTER,
     CONFIG,
+    ENDPOINT,
     HOSTS,
     Place,
     file_address,
@@ -121,13 +122,16 @@ def _together(headers: Sequence[str]) -> str:
 
 def _base(sources: Sequence[Source]) -> str | None:
     """The repository that an adapter or a GGUF file names as the model's, unless a config.json describes it."""
-    files = {each.name.rpartition("/")[2]: each.text for each in sources}
-    if CONFIG in files:
+    first, *others = sources
+    if others or not first.name.endswith((ADAPTER, ".gguf")):
         return None
-    found = json.loads(next(iter(files.values())))
-    keys = found.get("gguf", {})
-    named = found.get("base_model_name_or_path") if ADAPTER in files else keys.get("general.base_model.0.repo_url")
-    return str(named).removeprefix("https://huggingface.co/") if isinstance(named, str) else None
+    found = parsed(first.text, first.name)
+    named = found.get("gguf", found).get(_BASES[ADAPTER in first.name])
+    return named.removeprefix(f"{ENDPOINT}/") if isinstance(named, str) else None
+
+
+_BASES = ("general.base_model.0.repo_url", "base_model_name_or_path")
+"""Keys that name the model: of a GGUF file, of an adapter."""
 
 
 def fetch(name: str, *, token: str | None = None, revision: str | None = None) -> Config:

@@ -45,7 +45,7 @@ class Place(NamedTuple):
     tag: str = ""
     """The format of a GGUF file, as llama.cpp spells it: `ID:Q4_K_M`."""
     file: str = ""
-    """One of its files."""
+    """The file of an address; which one it is counts for GGUF files, and others stand for the repository."""
 
 
 def place_of(name: str, hosts: Sequence[str] = HOSTS) -> Place:
@@ -80,7 +80,7 @@ def wanted(place: Place, names: Iterable[str]) -> list[str]:
     Raises ConfigError where there are none.
     """
     every = [*names]
-    if place.file:
+    if place.file.endswith(".gguf"):
         return [*_parts(place.file, every)]
     describing = [each for each in (ADAPTER, CONFIG) if each in every]
     stored = any("/" not in each and each.endswith(_WEIGHTS) for each in every)

@@ -54,7 +54,7 @@ def with_fetched(
     sources = read(files) if files else []
     named = model if model is not None else named_in(sources) if sources else None
     if not isinstance(named, str):
-        raise ConfigError.at("--fetch", "needs the id of a model, and a file describes it already")
+        raise ConfigError.at("--fetch", "needs the id of a model: alone, with --model, or in a file that names it")
     found = asked(named, revision)
     return [*found.sources, *sources], found.notes
 

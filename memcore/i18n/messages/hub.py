@@ -9,7 +9,9 @@ OF_HUB_IN_CHINESE: Mapping[str, str] = {
     "with --fetch: a branch, a tag or a commit (default: main)": "配合 --fetch：分支、标签或提交（默认：main）",
     "with --fetch: write the config.json, to use it offline": "配合 --fetch：写出 config.json，供离线使用",
     "needs --fetch": "需要 --fetch",
-    "needs the id of a model, and a file describes it already": "需要模型 ID，而文件已经给出该模型",
+    "needs the id of a model: alone, with --model, or in a file that names it": (
+        "需要模型 ID：单独给出、用 --model 给出，或由文件指明"
+    ),
     "--fetch asks the model hub for it": "可用 --fetch 向模型中心获取",
     "fetched {files} of {id:s} from {host:s}, commit {commit:s}": (
         "已从 {host:s} 获取 {id:s} 的 {files}，提交 {commit:s}"
