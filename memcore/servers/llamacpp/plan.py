@@ -47,7 +47,7 @@ class Flags:
     """`-ctv`"""
     gpus: int = 1
     gpu_layers: int = EVERY
-    """`-ngl`: the output counts as one more layer."""
+    """`-ngl`: the output counts as one more layer, which before 2026 is there only with all the others."""
     split: str = "layer"
     """`-sm`: none, layer, row."""
     shares: tuple[float, ...] = ()
@@ -126,6 +126,8 @@ class Release:
     room for those of all tokens was reserved."""
     drafts_together: bool = True
     """One context drafts for all slots; before, each slot had a context of its own with its cache and its buffers."""
+    output_first: bool = True
+    """The output is the first that goes to the GPUs; before, the last."""
     gates_at_once: bool = True
     """A gate's activation and its product are one operation with a result of its own; before, two in place."""
     tables_with_output: bool = False
@@ -135,7 +137,7 @@ class Release:
 
 _OLD = Release(
     fuses_experts=False, rotates_caches=False, unpacks_in_place=False, half_mask=False, takes_embeddings=False,
-    outputs_by_slots=False, drafts_together=False, tables_with_output=True,
+    outputs_by_slots=False, drafts_together=False, tables_with_output=True, output_first=False,
 )  # fmt: skip
 _IK = replace(_OLD, fuses_norms=True, fuses_gates=True)
 _EARLY = replace(_OLD, gates_at_once=False)
@@ -150,7 +152,8 @@ ik_llama.cpp of 2025.
 
 Sources: ggml-org/llama.cpp#23764 (the mask in fp16) and #23861 (outputs), both of the end of May 2026, and #23907 (room
 for unpacked caches), which was in the builds of 4 June; #22838 (one context drafts for all slots), of May 2026; #21612
-(embeddings of each layer), of 8 April 2026; #14158 (gates), of 29 June 2025.
+(embeddings of each layer), of 8 April 2026; #18148 (the output), of December 2025; #14158
+(gates), of 29 June 2025. Ollama's own engine leaves the output, too (llm/server.go, `assignLayers`).
 """
 _BUILDS = ((5780, "early"), (7600, "2025"), (8710, "winter"), (9300, "spring"))
 """About the first build of July 2025, the first of 2026, about that of 8 April and, at the earliest, that of the later
@@ -219,8 +222,9 @@ class Layout:
     def _device_of(self, layer: int) -> str:
         count = len(self.layers)
         on_gpu = min(self.flags.gpu_layers, count + 1)
-        first = count + 1 - on_gpu
-        if not self.gpus or layer < first:
+        end = count + (on_gpu > count or self.release.output_first)
+        first = end - on_gpu
+        if not self.gpus or not first <= layer < end:
             return HOST
         if self.flags.split == "none" or len(self.gpus) == 1:
             return self.gpus[0]
