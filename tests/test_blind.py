@@ -341,15 +341,18 @@ are known. A start of Qwen3.8-27B in int4 on an A100 has 1.1 GiB more cache than
 def test_later_boots():
     """Those of one start, whose tower takes less than its images should, are beyond their range by 0.06 GiB.
 
-    DeepSeek-V4-Flash in 0.22.1, where queries were not known to be sharded, has 3.7 GiB less on eight RTX PRO 5000.
+    Low is DeepSeek-V4-Flash on eight RTX PRO 5000, with 3.7 GiB less: no release near 0.22 has its attention for them.
     """
     assert len({each["id"] for each in LATER_BOOTS}) == len(LATER_BOOTS) == 38
     results = predicted("boots_second")
     assert all(each.predicted is not None for each in results)
-    off = sorted(abs(each.error) for each in results if each.error is not None and each.quantity != "fits")
+    stated = {each["id"] for each in LATER_BOOTS if each["confidence"] != "low"}
+    found = [each for each in results if each.id in stated and each.error is not None and each.quantity != "fits"]
+    assert len(found) == 27
+    off = sorted(abs(each.error) for each in found)
     assert median(off) < 0.03
-    assert off[int(0.9 * len(off))] < 0.12
-    assert sum(each.inside is False for each in results) == 3
+    assert off[int(0.9 * len(off))] < 0.09
+    assert sum(each.inside is False for each in found) == 2
     assert {each.verdict for each in results if each.verdict is not None} == {"right"}
 
 
