@@ -344,13 +344,6 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     # Entries
     "{tower}'s rotary table": "{tower} 的 RoPE 表",
     "residual stream of the tower": "塔的残差流",
-    "residual streams": "各条残差流",
-    "attention input": "注意力输入",
-    "queries and attention output of the kernel's heads": "按内核头数的 Q 与注意力输出",
-    "vectors that FlashMLA unpacks": "FlashMLA 解包的向量",
-    "experts' scales in fp32": "fp32 的专家缩放系数",
-    "one for 32 elements": "每 32 个元素一个",
-    "later releases do not keep them": "之后的版本不再保留",
     "hidden states of the tower": "塔的隐藏状态",
     "queries, keys and values of the tower": "塔的 Q、K、V",
     "stacked and rotated queries and keys": "拼接并旋转后的 Q、K",
