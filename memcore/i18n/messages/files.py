@@ -171,6 +171,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "found in line {line}": "位于第 {line} 行",
     "line {line}: parameters that it freezes are counted as trained": "第 {line} 行：其冻结的参数按可训练计算",
     "name what trains with {path}": "请用 {path} 指明训练的部分",
+    "{keys} has no effect with tuner_type {kind}": "{keys:s} 在 tuner_type {kind} 下无效",
     "zero_stage has no effect without --use_deepspeed: accelerate's file shards with FSDP": (
         "没有 --use_deepspeed 时 zero_stage 不起作用：accelerate 的文件使用 FSDP 切分"
     ),
