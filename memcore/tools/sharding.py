@@ -183,7 +183,7 @@ def _fsdp(given: Mapping[str, Any], offload: bool) -> tuple[dict[str, Any], list
         plain[OFFLOAD] = True
     if left.pop("activation_checkpointing", False):
         plain[CHECKPOINTS] = True
-        notes += [_APART] if str(version) == _PER_PARAMETER and plain[ENGINE] == "fsdp" else []
+        notes += [_APART] if str(version) == _PER_PARAMETER and strategy not in _REPLICATED else []
     wrapped = str(left.pop("auto_wrap_policy", _BY_LAYER))
     if wrapped != _BY_LAYER:
         notes.append(
