@@ -472,8 +472,8 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
         many = (found.get(GPUS) or 1) != 1 and not spread
         normalized.setdefault("gradient_checkpointing_kwargs.use_reentrant", not many)
     if kind != "full":
-        normalized, foreign = _swift_adapter(str(kind), normalized)
-        notes = (*notes, *foreign)
+        adapted, foreign = _swift_adapter(str(kind), normalized)
+        normalized, notes = dict(adapted), (*notes, *foreign)
         normalized["target_modules"] = targets(normalized["target_modules"])
         if normalized["target_modules"] == "all-linear":
             normalized["target_modules"] = linear_alone(found.get("model")) or "all-linear"
