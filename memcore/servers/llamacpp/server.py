@@ -161,7 +161,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 
 def _with_head(flags: Flags, head: Model, proposed: int) -> Flags:
-    """Put the layers of a head that predicts tokens on the host where `-ngl` leaves them out: they precede the output."""
+    """Put the layers of a head that predicts tokens on the host where `-ngl` leaves them out; they come last."""
     layers = min(flags.gpu_layers, max(flags.gpu_layers - head.num_layers, 1))
     return replace(flags, gpu_layers=layers, checkpoints=flags.checkpoints + proposed)
 
