@@ -170,6 +170,14 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "found in line {line}": "位于第 {line} 行",
     "line {line}: parameters that it freezes are counted as trained": "第 {line} 行：其冻结的参数按可训练计算",
     "name what trains with {path}": "请用 {path} 指明训练的部分",
+    "line {line}: not read of {name}: {arguments}": "第 {line} 行：未读取 {name} 的：{arguments}",
+    "line {line}: it names no dtype: fp32 weights are counted, as transformers 4 loads them": (
+        "第 {line} 行：未指明 dtype：按 fp32 权重计算，与 transformers 4 的加载方式相同"
+    ),
+    "transformers 5 loads them as the checkpoint stores them": "transformers 5 按 checkpoint 存储的 dtype 加载",
+    "its adapter in line {line} is in another file: describe the adapter with {path}": (
+        "第 {line} 行的适配器在另一个文件中：请用 {path} 描述适配器"
+    ),
     "zero_stage has no effect without --use_deepspeed: accelerate's file shards with FSDP": (
         "没有 --use_deepspeed 时 zero_stage 不起作用：accelerate 的文件使用 FSDP 切分"
     ),
