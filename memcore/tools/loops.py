@@ -573,8 +573,7 @@ def _autocasts(normalized: Mapping[str, Any], stored: bool) -> bool:
     Source: accelerate 1.12, accelerator.py (`prepare_model`: `model.forward = autocast_context(model.forward)`).
     """
     dtype = str(normalized.get("dtype", normalized.get("torch_dtype"))).removeprefix("torch.")
-    others = ("use_unsloth", "torch_compile")
-    if any(is_set(normalized.get(name)) for name in others) or normalized.get(ENGINE) in _SHARDED:
+    if is_set(normalized.get("use_unsloth")) or normalized.get(ENGINE) in _SHARDED:
         return False
     return is_set(normalized.get("use_peft")) and (stored or dtype in ("bfloat16", "float16"))
 

@@ -504,7 +504,7 @@ _BY_NAME = ("AwqConfig", "GPTQConfig")
 _LOADED_AS = {"_attn_implementation": "attn_implementation"}
 """Names that a config keeps, which `from_pretrained` hands over to it (transformers 4, configuration_utils.py)."""
 _DTYPES, _BITS = ("torch_dtype", "dtype"), ("load_in_4bit", "load_in_8bit")
-_LOADED = (*_DTYPES, "attn_implementation", *_BITS)
+_LOADED = (*_DTYPES, *_BITS, "attn_implementation", "use_flash_attention_2")
 
 
 def _of_model(found: Sequence[Call], told: list[Call], *, named: bool) -> dict[str, Any]:
