@@ -712,7 +712,7 @@ def test_what_is_not_said_has_a_reason(tmp_path, capsys):
     path.write_text(json.dumps(job))
     assert main(["convert", str(path), "--to", "trainer"]) == 0
     assert capsys.readouterr().err.splitlines()[0] == (
-        "training.optimizer.name: transformers.TrainingArguments and TRL cannot express 'soap' with the other settings"
+        "training.optimizer.name: transformers.TrainingArguments and TRL cannot set it to 'soap' next to the other settings"
     )
     assert main(["convert", str(path)]) == 0
     assert capsys.readouterr().err.splitlines()[-1] == (

@@ -1,10 +1,14 @@
 """Jobs that are too big as people ask for them, and the first move of somebody who knows: it is among the first plans."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from memcore import estimate, plan
 from memcore.questions.planning.plan import KEEP, MOST
 from memcore.questions.planning.rows import TIERS
+from memcore.serving.estimate import ServingEstimate
 
 pytestmark = pytest.mark.machine
 PRE = {"goal": "pre-train"}
@@ -417,19 +421,33 @@ NEWEST = {
     ),
 }  # fmt: skip
 
+FRESH = {
+    # Of twenty more, written down before they were asked (tests/truth/plan_fresh.json), those that name an engine
+    each["name"]: (
+        each["job"],
+        each.get("options", {}),
+        {path: ... if value == "..." else value for path, value in each["moves"].items()},
+    )
+    for each in json.loads((Path(__file__).parent / "truth" / "plan_fresh.json").read_text(encoding="utf-8"))
+    if "engine" in each["job"]
+}
+
 MISSED = {
     "120B of experts on 64": "attention with sinks is not supported with Megatron",
     "8x22B in full on 8": "with the optimizer on the host parameters fit on the GPUs",
     "DeepSeek-V3 on 1,024": "PP16 EP8 and PP8 EP16 come first: sending tokens over eight nodes takes longer",
     "70B LoRA on 8 by Megatron": "LoRA with TP4 and two replicas comes first: it is expected to be faster than TP8",
     "Scout on 80 GB": "transformers splits Llama 4's experts to quantize them, which is not supported yet",
+    "DeepSeek-V2 on 128": "PP8 EP8 comes first: it keeps experts in a node, where PP4 EP32 sends tokens over four",
     "405B on 256 GB200": "TP4 PP16 is expected to be 12 % faster, but needs 179 of 184 GiB, less headroom than plans leave",
 }
 """Jobs of which no plan among the first three has all that their recipe has, and why. Of the ten in `RECENT` all were
 right when they were first asked. Of the twelve after them all were answered with plans that are estimated the same on
 their own, and eleven were right; the twelfth, 122B-A10B on 80 GB, had QLoRA fourth, behind offloading that takes 58
-times as long, because it leaves less than a tenth of the GPU free."""
-ALL = {**JOBS, **RECIPES, **LATER, **LATEST, **WRITTEN, **AGAIN, **RECENT, **NEWEST}
+times as long, because it leaves less than a tenth of the GPU free. Of the twenty in `plan_fresh.json` 19 were right
+when they were first asked, and one sentence was absurd ("holds only 8 of 4 sequences"): it spoke of the usual
+repository of a format, not of the one that does not fit."""
+ALL = {**JOBS, **RECIPES, **LATER, **LATEST, **WRITTEN, **AGAIN, **RECENT, **NEWEST, **FRESH}
 ASKED = [
     pytest.param(*row, id=name, marks=[pytest.mark.xfail(reason=MISSED[name], strict=True)] if name in MISSED else [])
     for name, row in ALL.items()
@@ -442,6 +460,13 @@ def has(found, moves):
     return all(taken.get(path) == value or (value is ... and path in taken) for path, value in moves.items())
 
 
+def origin(found):
+    """What an answer is worked out from: of each class of ranks its config, its recipe and sizes, and what it keeps."""
+    return [
+        (each.name, each.count, each.job.config, each.job.recipe, each.job.sizes, each.least) for each in found.ranks
+    ]
+
+
 @pytest.mark.parametrize(("job", "options", "moves"), ASKED)
 def test_a_job_ends_in_plans(job, options, moves):
     """The first move of an expert is among the first three plans, each fits, and is estimated the same on its own."""
@@ -451,11 +476,14 @@ def test_a_job_ends_in_plans(job, options, moves):
     assert len(found.plans) <= KEEP
     assert any(has(each.found, moves) for each in found.plans[:3]), [each.title for each in found.plans[:3]]
     for each in found.plans:
-        again = estimate(each.config.to_dict())
-        assert (again.device.low, again.device.expected, again.device.high) == (
-            each.found.device.low, each.found.device.expected, each.found.device.high,
-        )  # fmt: skip
+        again, device = estimate(each.config.to_dict()), each.found.device
+        if isinstance(again, ServingEstimate) or each is found.plans[0]:
+            assert (again.device.low, again.device.expected, again.device.high) == (
+                device.low, device.expected, device.high,
+            )  # fmt: skip
+        else:  # its memory is replayed from the same, as the first one's is
+            assert origin(again) == origin(each.found)
         assert each.fits
-        assert not each.safe or again.device.high <= again.capacity
+        assert not each.safe or device.high <= each.found.capacity
         assert each.tier in TIERS
         assert each.changes or each.config == found.asked

@@ -95,6 +95,45 @@ def test_nothing_fits():
     assert not found.limit.fits
 
 
+@pytest.mark.parametrize(
+    ("config", "setting", "titles", "value"),
+    [
+        # One change is enough, and which one is said with its flag
+        (
+            {"model": "llama-3.1-8b", "training": {"sequence_length": 1024, "adapter": {"type": "lora", "rank": 8}},
+             "hardware": {"accelerator": "rtx-4090"}},
+            "micro-batch", ("Full activation checkpointing",), 4,
+        ),
+        # Two are needed together, and none that is not
+        (
+            {"model": "qwen3-8b", "training": {"sequence_length": 8192, "adapter": {"type": "lora", "rank": 8}},
+             "hardware": {"accelerator": "rtx-3090"}},
+            "micro-batch", ("Fused linear loss", "Full activation checkpointing"), 1,
+        ),
+        (
+            {"model": "llama-3.1-70b", "engine": "vllm", "inference": {"max_model_len": 8192},
+             "hardware": {"num_gpus": 2, "accelerator": "h100-sxm-80gb"}},
+            "users", ("A larger fraction of GPU memory",), 3,
+        ),
+        # Weights alone are too large
+        ({"model": "llama-3.1-70b", "hardware": {"accelerator": "rtx-4090"}}, "micro-batch", None, None),
+    ],
+)  # fmt: skip
+def test_a_change_that_lets_a_value_fit_is_said(config, setting, titles, value):
+    """What keeps the result is tried; with it the value fits, and the next does not."""
+    found = solve(config, setting)
+    assert found.value is None
+    if titles is None:
+        assert found.remedy is None
+        return
+    assert (found.remedy.titles, found.remedy.solution.value) == (titles, value)
+    with_them = estimate(Config.from_dict(config).changed({**found.remedy.changes, found.setting: value}))
+    assert with_them.fits
+    assert not found.remedy.solution.limit.fits
+    assert f"{value} is the largest that fits" in " ".join(solution_text(found).split())
+    assert solution_data(found)["remedy"]["value"] == value
+
+
 SEVENTY = {"model": "llama-3.1-70b", "hardware": {"num_gpus": 8, "accelerator": "rtx-4090"}}
 NOTHING_FITS = {
     "GPUs, whose shares end before what is exchanged among them does": ({**SEVENTY}, "gpus", 2048),
@@ -230,11 +269,18 @@ def test_gpus_of_every_kind_for_a_training_job(capsys):
         tokens = each.gpus * 8192
         assert each.gpu_hours[1] == pytest.approx(each.seconds[1] * 1e9 / tokens * each.gpus / 3600)
         assert each.nodes == -(-each.gpus // 8)
-    assert (
-        main(["gpus", "--model", "llama-3.1-8b", "--seq", "8192", "--checkpointing", "full", "--engine", "fsdp"]) == 0
-    )
-    line = next(each for each in capsys.readouterr().out.splitlines() if each.startswith("h100-sxm-80gb"))
-    assert f"{rows['h100-sxm-80gb'].gpu_hours[1]:.3g}" in line
+    prices = {"h100-sxm-80gb": 2.5, "h200-sxm-141gb": 5.0}
+    cheapest = gpus_to_train(estimate(LARGE), 10**10, prices)
+    assert [each.id for each in cheapest] == sorted(prices, key=lambda kind: prices[kind] * rows[kind].gpu_hours[1])
+    for each in cheapest:
+        assert each.money[1] == pytest.approx(10 * prices[each.id] * rows[each.id].gpu_hours[1])
+    job = ["--model", "llama-3.1-8b", "--seq", "8192", "--checkpointing", "full", "--engine", "fsdp"]
+    priced = [f"--price={kind}={price}" for kind, price in prices.items()]
+    assert main(["gpus", *job, "--tokens", "10B", *priced]) == 0
+    shown = capsys.readouterr().out.splitlines()[-len(cheapest) :]
+    for line, each in zip(shown, cheapest, strict=True):
+        assert line.startswith(each.id)
+        assert line.endswith(f"{each.money[1]:,.0f}")
 
 
 def test_what_a_server_refuses_is_in_every_face():

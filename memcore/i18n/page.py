@@ -377,6 +377,14 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "min-of": ("Find the smallest value of {name} that fits", "求 {name} 的最小可行值"),
     "solved-largest": ("Largest that fits: {value}.", "最大可行值：{value}。"),
     "solved-smallest": ("Smallest that fits: {value}.", "最小可行值：{value}。"),
+    "solved-remedy-largest": (
+        "With {title} ({flags}), {value} is the largest that fits.",
+        "采用{title}（{flags}）后，最大可为 {value}。",
+    ),
+    "solved-remedy-smallest": (
+        "With {title} ({flags}), {value} is the smallest that fits.",
+        "采用{title}（{flags}）后，最小可为 {value}。",
+    ),
     "solved-none": (
         "No value fits: even {value} needs {needed}, and the GPU has {capacity}.",
         "没有可行的值：即使为 {value} 也需要 {needed}，而 GPU 只有 {capacity}。",

@@ -54,6 +54,7 @@ from memcore.questions.work import (
     ranks_of_token,
     recomputed,
     work_for,
+    work_of,
 )
 from memcore.records import dataclass
 from memcore.trace.job import Job
@@ -525,6 +526,12 @@ def cost_of(job: Job, roofline: Roofline) -> Cost:
     roofline = rates_of(job, roofline)
     found = cost(work_for(job, job.sizes["s"] * job.sizes["cp"]), plan_of(job), roofline)
     return replace(found, spread=EAGER_SPREAD) if job.num_gpus == 1 and composes(job) else found
+
+
+def least_of(job: Job, roofline: Roofline) -> float:
+    """Return seconds that a step takes for its products, its traffic and its update alone, without a recorded step."""
+    work = replace(work_of(job.model, job.sizes["s"] * job.sizes["cp"]), elementwise=0.0, attention=0.0)
+    return cost(work, plan_of(job), rates_of(job, roofline)).seconds
 
 
 def seconds_of(price: Cost) -> Range:

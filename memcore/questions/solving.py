@@ -6,8 +6,8 @@ generator that stops after every estimate, so that somebody else may have a turn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import field
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from math import ceil
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from memcore.hardware import alike, find_accelerator
 from memcore.memory.estimate import Estimate
 from memcore.messages import Message
 from memcore.networks.catalog import content_of
+from memcore.questions.advising.mild import mild
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
@@ -80,6 +81,8 @@ class Solution:
     """The nearest value that is rejected or does not fit; if none fits, the closest one; None if there is no limit."""
     limit: Found | MemcoreError | None = None
     """The estimate with `beyond`, which does not fit, or the error that rejects it."""
+    remedy: Remedy | None = None
+    """Where no value fits, changes that keep the result and let one fit; None if there are none."""
 
     def __repr__(self) -> str:
         """Return the value in a line."""
@@ -88,6 +91,18 @@ class Solution:
     def __str__(self) -> str:
         """Return what `memcore solve` prints."""
         return str(registry.face().text_of(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Changes that keep the result of a job of which no value of a setting fits, and how far the setting then goes."""
+
+    titles: tuple[str, ...]
+    """The changes in a few words: one, or all that are needed together."""
+    changes: Mapping[str, object]
+    """The settings that they change, by path."""
+    solution: Solution
+    """The largest or smallest value that fits with them."""
 
 
 def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None) -> Solution:
@@ -116,15 +131,70 @@ def solve(config: Config | Mapping[str, object], setting: str, *, smallest: bool
         >>> found.value, found.beyond, found.found.fits, found.limit.fits
         (1, 2, True, False)
     """
-    *_, last = solve_by_piece(config, setting, smallest=smallest)
+    *_, last = remedied_by_piece(config, setting, smallest=smallest)
     assert last is not None  # noqa: S101 - only what comes before the last is
     return last
+
+
+def remedied_by_piece(
+    config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None
+) -> Iterator[Solution | None]:
+    """Yield None after every estimate, and last the result of `solve`."""
+    described = config if isinstance(config, Config) else Config.from_dict(config)
+    last: Solution | None = None
+    for last in solve_by_piece(described, setting, smallest=smallest):
+        if last is None:
+            yield None
+    assert last is not None  # noqa: S101 - only what comes before the last is
+    yield last if last.value is not None else replace(last, remedy=(yield from _remedy(described, last)))
+
+
+def _remedy(config: Config, found: Solution) -> Pieces[Remedy | None]:
+    """Return the first change that keeps the result and lets a value fit; else those that do so only together."""
+    value, limit = found.beyond, found.limit
+    if value is None or limit is None or isinstance(limit, MemcoreError):
+        return None
+    rows = [row for row in mild(limit) if found.setting not in row[1]]
+    chosen = yield from _next(lambda row: _helps(config, found.setting, value, [row]), rows, None)
+    helping = rows if chosen is None else [chosen]
+    if chosen is None:
+        if not (yield from _helps(config, found.setting, value, rows)):
+            return None
+        for row in rows:
+            fewer = [each for each in helping if each is not row]
+            helping = fewer if (yield from _helps(config, found.setting, value, fewer)) else helping
+    changes = _together(helping)
+    last: Solution | None = None
+    for last in solve_by_piece(config.changed(changes), found.setting, smallest=found.smallest):
+        if last is None:
+            yield
+    return None if last is None else Remedy(tuple(title for title, _ in helping), changes, last)
+
+
+_Row = tuple[str, Mapping[str, object]]
+"""A change in a few words, and what it sets."""
+
+
+def _together(rows: Sequence[_Row]) -> Mapping[str, object]:
+    """Return what several changes set; of those that set the same, the first counts."""
+    return {path: to for _, changes in reversed(rows) for path, to in changes.items()}
+
+
+def _helps(config: Config, path: str, value: Value, rows: Sequence[_Row]) -> Pieces[bool]:
+    """Return whether a value fits with some changes; what stays from step to step may show at once that it does not."""
+    try:
+        then = estimate(_changed(config.changed(_together(rows)), path, value))
+    except MemcoreError:
+        return False
+    yield
+    least = 0 if isinstance(then, ServingEstimate) else max(rank.least for rank in then.ranks)
+    return least <= (then.capacity or 0) and bool(then.fits)
 
 
 def solve_by_piece(
     config: Config | Mapping[str, object], setting: str, *, smallest: bool | None = None, certain: bool = False
 ) -> Iterator[Solution | None]:
-    """Yield None after every estimate, and last the result of `solve`; `certain`: the whole range has to fit."""
+    """Yield None after every estimate, and last how far a setting goes; `certain`: the whole range has to fit."""
     described = config if isinstance(config, Config) else Config.from_dict(config)
     path = _path(setting, serving=is_serving(described))
     least = path.startswith(SMALLEST) if smallest is None else smallest

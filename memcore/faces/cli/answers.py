@@ -21,6 +21,7 @@ from memcore.memory.estimate import Estimate
 from memcore.memory.places import PHASES
 from memcore.messages import Message
 from memcore.trace.program import Moment
+from memcore.units import format_tokens
 
 if TYPE_CHECKING:
     from memcore.serving.estimate import ServingEstimate
@@ -195,12 +196,37 @@ def _validate(options: argparse.Namespace) -> int:
     return FITS
 
 
+def _gpus_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    add_config(parser, given)
+    parser.add_argument(
+        "--tokens", type=count, metavar="N", help="tokens that a training job trains on, such as 15T (default: 1B)"
+    )
+    parser.add_argument(
+        "--price", action="append", default=[], type=_price, metavar="GPU=PRICE", dest="prices",
+        help="price of an hour of a GPU, to find the cheapest; repeatable",
+    )  # fmt: skip
+
+
+def _price(text: str) -> tuple[str, float]:
+    from memcore.faces.cli.planning import price  # noqa: PLC0415 - of this option alone
+    from memcore.hardware import find_accelerator  # noqa: PLC0415
+
+    name, _, value = text.partition("=")
+    try:
+        return find_accelerator(name).id, price(value)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def _gpus(options: argparse.Namespace) -> int:
     from memcore.serving.answers import gpus_needed  # noqa: PLC0415 - of servers alone
 
     config = config_of(options)
     if not is_serving(config):
-        return _gpus_to_train(config, as_json=options.json)
+        return _gpus_to_train(config, options)
+    if options.prices or options.tokens is not None:
+        given = "--price" if options.prices else "--tokens"
+        raise ConfigError.at(given, "for training jobs only; a server has no tokens to train on")
     rows = gpus_needed(estimate_serving(config))
     if options.json:
         print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])
@@ -210,23 +236,31 @@ def _gpus(options: argparse.Namespace) -> int:
     return FITS
 
 
-def _gpus_to_train(config: Config, *, as_json: bool) -> int:
-    from memcore.faces.render.plans import ends  # noqa: PLC0415 - of training alone
-    from memcore.questions.weighing import gpus_to_train  # noqa: PLC0415
+def _gpus_to_train(config: Config, options: argparse.Namespace) -> int:
+    from memcore.faces.render.plans import ends, plain  # noqa: PLC0415 - of training alone
+    from memcore.questions.weighing import BILLION, gpus_to_train  # noqa: PLC0415
 
-    rows = gpus_to_train(estimate_training(config))
-    if as_json:
-        timed = (({"step_seconds": ends(each.seconds), "gpu_hours": ends(each.gpu_hours)}, each) for each in rows)
-        print_json([{"id": each.id, "name": each.name, "gpus": each.gpus, **times} for times, each in timed])
+    tokens, prices = options.tokens or BILLION, dict(options.prices)
+    rows = gpus_to_train(estimate_training(config), tokens, prices)
+    if options.json:
+        print_json([
+            {
+                "id": each.id, "name": each.name, "gpus": each.gpus, "nodes": each.nodes,
+                "step_seconds": ends(each.seconds), "gpu_hours": ends(each.gpu_hours), "money": ends(each.money),
+            }
+            for each in rows
+        ])  # fmt: skip
         return FITS
     cells = []
     for each in rows:
-        times = (each.seconds, each.gpu_hours)
-        shown = [f"{span[1]:.3g}" for span in times if span is not None]
         counts = [str(number) for number in (each.gpus, each.nodes) if number is not None] or ["-", ""]
-        cells.append((each.id, *counts, *(shown or ("", ""))))
-    heads = ("id", *map(say, ("cli-gpus-needed", "cli-nodes", "cli-step-takes", "cli-hours-each")))
-    print("\n".join(table([heads, *cells], right=(1, 2, 3, 4))))
+        times = [span for span in (each.seconds, each.gpu_hours, each.money) if span is not None]
+        shown = [plain(span[1]) for span in times] or [""] * (3 if prices else 2)
+        cells.append((each.id, *counts, *shown))
+    priced = (say("cli-costs"),) if prices else ()
+    hours = say("cli-hours-each", tokens=format_tokens(tokens))
+    heads = ("id", *map(say, ("cli-gpus-needed", "cli-nodes", "cli-step-takes")), hours, *priced)
+    print("\n".join(table([heads, *cells], right=(1, 2, 3, 4, 5))))
     return FITS
 
 
@@ -235,5 +269,5 @@ COMMANDS: Mapping[str, Command] = {
     "quick": Command(_quick_options, _quick),
     "explain": Command(_explain_options, _explain),
     "validate": Command(add_config, _validate),
-    "gpus": Command(add_config, _gpus),
+    "gpus": Command(_gpus_options, _gpus),
 }

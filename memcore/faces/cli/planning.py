@@ -40,7 +40,7 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         "--tokens", type=count, metavar="N", help="tokens to train on, such as 15T; adds days and GPU-hours"
     )
     parser.add_argument(
-        "--price", type=_price, metavar="PRICE", help="price of a GPU-hour, in any currency; needs --tokens"
+        "--price", type=price, metavar="PRICE", help="price of a GPU-hour, in any currency; needs --tokens"
     )
     written = [name for name, tool in TOOLS.items() if not tool.read_only]
     parser.add_argument(
@@ -53,7 +53,8 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     )
 
 
-def _price(text: str) -> float:
+def price(text: str) -> float:
+    """Return a price; argparse says what is wrong with any other text."""
     try:
         found = float(text)
     except ValueError:

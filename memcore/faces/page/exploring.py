@@ -12,9 +12,10 @@ from memcore.estimation import estimate
 from memcore.faces.page.answering import config_of, form_of
 from memcore.faces.page.session import Message, Patch, Session
 from memcore.faces.render.curve import CURVES, Point, curve_html, point_of
+from memcore.faces.render.solution import remedy_text
 from memcore.i18n.page import complaint, label, say
 from memcore.questions.describe import spelled
-from memcore.questions.solving import SOLVABLE, Solution, solve_by_piece
+from memcore.questions.solving import SOLVABLE, Solution, remedied_by_piece
 from memcore.units import format_bytes
 
 WORKING = "working"
@@ -32,7 +33,7 @@ def most(session: Session, message: Message) -> Iterator[Patch]:
     yield noted(session, {**dict.fromkeys(before, ""), path: escape(say(WORKING))}, WORKING)
     edits = session.message_counts.get("answer")
     try:
-        for found in solve_by_piece(config_of(form_of(message["texts"])), path):
+        for found in remedied_by_piece(config_of(form_of(message["texts"])), path):
             if found is not None:
                 yield noted(session, {path: solved(path, found)})
                 return
@@ -55,7 +56,8 @@ def solved(path: str, found: Solution) -> str:
     """Return what is said below the field, with a button that takes the value over."""
     if found.value is None:
         button = f'<button type="button" class="fix" data-do="advise">{escape(say("change-button"))}</button>'
-        return f'<span class="none">{escape(_why_none(path, found))}</span> {button}'
+        helps = "" if found.remedy is None else f" {remedy_text(found.remedy)}"
+        return f'<span class="none">{escape(_why_none(path, found) + helps)}</span> {button}'
     text = spelled(path, found.value)
     if found.beyond is None and not found.smallest:
         return escape(say("solved-any"))

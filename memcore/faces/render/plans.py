@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from memcore.columns import WIDTH, fitted, table
+from memcore.config.devices import node_of
 from memcore.config.knobs import TIERS
 from memcore.formats.tool import Tool
 from memcore.hardware import USUAL
@@ -123,8 +124,17 @@ def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[
     yield "  " + say("cli-budget", tokens=format_tokens(budget.tokens), parts=say("and-comma").join(said))
 
 
+def plain(number: float) -> str:
+    """Return a number with three digits, or all before the point.
+
+    >>> plain(10.627), plain(2330.4)
+    ('10.6', '2,330')
+    """
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def _spread(found: Range) -> str:
-    low, expected, high = (f"{each:,.0f}" if each >= 100 else f"{each:.3g}" for each in found)
+    low, expected, high = map(plain, found)
     return say("serves-range", expected=expected, low=low, high=high)
 
 
@@ -135,7 +145,8 @@ def _details(each: Proposal, tokens: int | None, price: float | None) -> Iterato
     if isinstance(each.found, ServingEstimate):
         yield "    " + serving_verdict(each.found).reason
     if each.host:
-        yield "  " + say("cli-host-ram", size=format_bytes(each.host))
+        alone = each.found.job.num_gpus <= node_of(each.config)
+        yield "  " + say("cli-host-ram-alone" if alone else "cli-host-ram", size=format_bytes(each.host))
     if each.host_room is not None:
         yield "  " + say("cli-host-spills", usual=format_bytes(int(each.host_room)))
     yield "  " + say("cli-quality", said=translated(each.quality))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from memcore.columns import WIDTH, fitted
+from memcore.config.settings import SETTINGS
 from memcore.errors import MemcoreError
 from memcore.i18n.page import complaint, label, say, translated
+from memcore.messages import listed, within
 from memcore.questions.describe import verdict
 from memcore.questions.describe_serving import serving_verdict
-from memcore.questions.solving import Found, Solution, label_of, text_of
+from memcore.questions.solving import Found, Remedy, Solution, label_of, text_of
 from memcore.serving.estimate import ServingEstimate
 
 
@@ -27,7 +30,24 @@ def solution_text(found: Solution) -> str:
         lines += [f"  {each}" for each in _sentences(found.limit)]
     elif found.value is not None and not found.smallest:
         lines.append(say("cli-unlimited"))
+    if found.remedy is not None:
+        lines += fitted(remedy_text(found.remedy), WIDTH)
+        lines += [f"  {each}" for each in _sentences(found.remedy.solution.found)]
     return "\n".join(lines) + "\n"
+
+
+def remedy_text(found: Remedy) -> str:
+    """Return the changes that let a value fit where none does, as flags too, and how far the setting then goes."""
+    there = found.solution
+    title = listed(say("and-comma"), map(translated, found.titles))
+    flags = " ".join(
+        f"--{SETTINGS[path].flag} {SETTINGS[path].kind.spell(value)}"
+        for path, value in found.changes.items()
+        if value is not None
+    )
+    way = "solved-remedy-smallest" if there.smallest else "solved-remedy-largest"
+    value = "" if there.value is None else text_of(there.setting, there.value)
+    return say(way, title=within(title), flags=flags, value=value)
 
 
 def solution_data(found: Solution) -> dict[str, Any]:
@@ -40,7 +60,13 @@ def solution_data(found: Solution) -> dict[str, Any]:
         "estimate": _data(found.found),
         "beyond": found.beyond,
         "limit": _data(found.limit),
+        "remedy": None if found.remedy is None else _remedy(found.remedy),
     }
+
+
+def _remedy(found: Remedy) -> dict[str, Any]:
+    there = found.solution
+    return {"changes": dict(found.changes), "value": there.value, "estimate": _data(there.found)}
 
 
 def _sentences(found: Found | MemcoreError | None) -> tuple[str, ...]:

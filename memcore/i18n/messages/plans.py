@@ -14,10 +14,14 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "its peak is in the {moment}, the largest part {category} ({bytes})": (
         "峰值在{moment}，其中最大的部分是{category}（{bytes}）"
     ),
-    "each GPU has {capacity}, and the largest server config tried holds only {users} of {asked} "
+    "each GPU has {capacity}, and the config with the largest cache holds only {users} of {asked} "
     "sequences of {length} tokens": (
-        "每块 GPU 有 {capacity}，尝试过的配置中容量最大的也只能容纳 {asked} 个序列中的 {users} 个，每个 {length} token"
+        "每块 GPU 有 {capacity}，缓存最大的配置也只能容纳 {asked} 个序列中的 {users} 个，每个 {length} token"
     ),
+    "each GPU has {capacity}, and the largest cache of any config does not hold a sequence of {length} tokens": (
+        "每块 GPU 有 {capacity}，缓存最大的配置也放不下 {length} token 的序列"
+    ),
+    "A sequence of {length} tokens": "一个 {length} token 的序列",
     "Pipeline across nodes": "节点间流水线并行",
     "Replicas": "多副本",
     "tensor parallelism stays within a node, and stages send only hidden states between nodes": (
@@ -32,6 +36,8 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "each GPU has {capacity}, but the smallest server config tried needs {size}, most of it {category} ({bytes})": (
         "每块 GPU 有 {capacity}，而尝试过的最小服务配置仍需 {size}，其中大部分是{category}（{bytes}）"
     ),
+    "for training jobs only": "仅用于训练任务",
+    "a server has no tokens to train on": "推理服务没有训练 token",
     # What a plan gives up
     "the same result": "结果相同",
     "the same result as the job you asked for": "结果与您要求的任务相同",

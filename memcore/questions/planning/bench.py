@@ -15,7 +15,7 @@ from memcore.estimation import estimate
 from memcore.hardware import BY_ID, Accelerator, alike
 from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases
-from memcore.questions.costs import Cost, cost_of
+from memcore.questions.costs import Cost, cost_of, least_of
 from memcore.questions.roofline import Roofline, roofline_for
 from memcore.questions.solving import Pieces
 from memcore.records import dataclass
@@ -76,6 +76,10 @@ class Bench:
     def cost(self, found: Estimate) -> Cost:
         """Return what a step of a training job costs."""
         return cost_of(found.job, self.roofline(found))
+
+    def fastest(self, found: Estimate) -> float:
+        """Return seconds that a step of a training job takes at least, without recording it."""
+        return least_of(found.job, self.roofline(found))
 
     def roofline(self, found: Estimate) -> Roofline:
         """Return the rates of the GPU of a job, with those that are known better."""

@@ -395,10 +395,14 @@ def _because(leanest: Found) -> str:
     if isinstance(leanest, ServingEstimate):
         if leanest.refused is not None:
             return leanest.refused
+        leanest = min(leanest.recipes or (leanest,), key=lambda each: each.headroom or 0)
         pool, length = leanest.pool, leanest.asked_length
         if pool is not None and pool.capacity is not None and leanest.device.expected <= (leanest.capacity or 0):
+            if leanest.users == 1:
+                message = "each GPU has {}, and the largest cache of any config does not hold a sequence of {:,} tokens"
+                return Message(message, capacity, length)
             return Message(
-                "each GPU has {}, and the largest server config tried holds only {} of {} sequences of {:,} tokens",
+                "each GPU has {}, and the config with the largest cache holds only {} of {} sequences of {:,} tokens",
                 capacity,
                 pool.users(length) or 0,
                 leanest.users,

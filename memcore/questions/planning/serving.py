@@ -123,16 +123,27 @@ class Servings:
                 break
             if (yield from self._is_heavy(starts, chosen)):
                 continue
+            tight: Served | None = None
             for cache, step in product(caches, steps):
                 found = yield from self._best(starts, (*chosen, *cache, *step))
-                if found is not None:
-                    level = tier or ("quantized" if chosen or cache else "same")
-                    slows, rounds = steps.index(step), number * len(caches) + caches.index(cache)
-                    harm = slows * len(weights) * len(caches) + rounds
-                    last = any(row.spare for row in chosen)
-                    fits = fits or self.bench.safe(found[0])
-                    yield Served(level, (*extra, *found[1]), found[0], harm, last)
+                if found is None:
+                    continue
+                slows, rounds = steps.index(step), number * len(caches) + caches.index(cache)
+                served = Served(
+                    tier=tier or ("quantized" if chosen or cache else "same"),
+                    knobs=(*extra, *found[1]),
+                    found=found[0],
+                    harm=slows * len(weights) * len(caches) + rounds,
+                    last=any(row.spare for row in chosen),
+                )
+                if self.bench.safe(found[0]):
+                    fits = True
+                    tight = None if tight is not None and tight.tier == served.tier else tight
+                    yield served
                     break
+                tight = tight or served
+            if tight is not None:
+                yield tight
 
     def _is_heavy(self, starts: Sequence[_Start], chosen: Sequence[ServerChange]) -> Pieces[bool]:
         """Return whether weights alone are too large in every layout, so that no smaller cache helps."""
@@ -164,7 +175,11 @@ class Servings:
         return tight
 
     def _starts(self, config: Config) -> Pieces[list[_Start]]:
-        """The server on all GPUs that there are: in the simplest layout, and in that with most room if it has more."""
+        """The server on all GPUs that there are: in the simplest layout, then in those with more room than all before.
+
+        vLLM's recipes have tensor parallelism, then data-parallel attention on all ranks (vllm-project/recipes,
+        strategies/single_node_tp.yaml and single_node_dep.yaml); what is between them has more room than both at times.
+        """
         plain = yield from self.bench.with_(config, {})
         if not isinstance(plain, ServingEstimate):
             return []
@@ -176,8 +191,11 @@ class Servings:
                 found.append(((knob,), divided))
         if not found:
             return [((), plain)]
-        most = max(found, key=lambda each: _room(each[1]))
-        return found[:1] if _room(most[1]) <= _room(found[0][1]) else [found[0], most]
+        starts = found[:1]
+        for each in found[1:]:
+            if all(_room(each[1]) > _room(one[1]) for one in starts):
+                starts.append(each)
+        return starts
 
     def _replicated(self, found: Sequence[Served]) -> Iterator[Served | None]:
         """Yield what is safe as it was asked for, in the smallest copies that are safe too."""
@@ -390,7 +408,7 @@ class Servings:
                 Inference.prompt_length: None, Inference.output_length: None, Inference.mean_length: None,
             }  # fmt: skip
             knob = Knob(
-                title=Message("{} sequences of {:,} tokens", users, length),
+                title=_sequences(users, length),
                 to=changes,
                 why="the cache grows with each token",
                 quality="prompt and answer are shorter, or more users wait",
@@ -402,6 +420,12 @@ class Servings:
                 elif self.bench.safe(found.found):
                     yield found
                     return
+
+
+def _sequences(users: int, length: int) -> str:
+    if users == 1:
+        return Message("A sequence of {:,} tokens", length)
+    return Message("{} sequences of {:,} tokens", users, length)
 
 
 def _several(knob: Knob, count: int, sizes: Mapping[str, object]) -> Knob:

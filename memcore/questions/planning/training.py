@@ -165,12 +165,14 @@ class Tries:
     """Of these, those whose tensors fit."""
     passed: list[tuple[float, Division]] = field(default_factory=list)
     """Those that were not tried, with the least share that they need."""
+    rivals: Sequence[Candidate] = ()
+    """Safe plans that give up less."""
 
-    def fails(self, division: Division) -> bool:
-        """Return whether a division that failed, by how much it needed, shows that this one does too."""
+    def fails(self, division: Division, room: float) -> bool:
+        """Return whether a division that failed, by how much it needed, shows that this one needs more than a share."""
         bound = max((need / other.gain(division) for need, other in self.failed), default=0.0)
         self.passed += [(bound, division)] if bound > 1 else []
-        return bound > 1
+        return bound > room
 
 
 @dataclass
@@ -259,7 +261,7 @@ class Trainings:
         for frame in self._frames(tier, job, spare=spare):
             if (tier != "same" and id(frame.method) in done) or (frame.method.narrow and safe):
                 continue
-            found = yield from self._divided(frame, 1 if done or tier != "same" else _FITTING)
+            found = yield from self._divided(frame, 1 if done or tier != "same" else _FITTING, earlier)
             yield from found
             safe |= any(each.safe for each in found)
             if any(each.safe and not any(other.beats(each) for other in earlier) for each in found):
@@ -293,9 +295,12 @@ class Trainings:
         assert isinstance(found, Estimate)  # noqa: S101 - whoever asks has estimated it
         return found.job
 
-    def _divided(self, frame: Frame, enough: int) -> Pieces[list[Candidate]]:
-        """Return the best degree of each of the first divisions that are safe; else some that fit as expected."""
-        tries = Tries()
+    def _divided(self, frame: Frame, enough: int, earlier: Sequence[Candidate] = ()) -> Pieces[list[Candidate]]:
+        """Return the best degree of each of the first divisions that are safe; else some that fit as expected.
+
+        `earlier` are plans that give up less.
+        """
+        tries = Tries(rivals=[each for each in earlier if each.safe])
         with suppress(SpentError):  # what was found by then is kept; who asks for more hears of it
             yield from self._tried(frame, enough, tries)
             yield from self._leanest_of(frame, tries)
@@ -322,7 +327,9 @@ class Trainings:
         last, refused = self.bench.count + _EACH_FRAME, 0
         for division in divisions(frame.asked, frame.way):
             spent = self.bench.count > last or refused > _REFUSED
-            if spent or self._is_idle(frame, division, tries.close) or tries.fails(division):
+            # of other hardware the first division will do, and one that needs no less than what just fits is no better
+            room = 1 - self.bench.headroom if frame.extra and tries.close else 1.0
+            if spent or self._is_idle(frame, division, tries.close) or tries.fails(division, room):
                 continue
             if tries.free is None:
                 tries.free = yield from self._free(frame, division)
@@ -330,14 +337,33 @@ class Trainings:
                 refused += 1
                 continue
             lean = yield from self._lean(frame, division, tries.free)
-            if lean is None:
+            if lean is None or (yield from self._is_beaten(frame, division, tries, lean)):
                 continue
-            if not _has_room(frame, lean):
+            if not self._has_room(frame, lean):
                 tries.passed.clear()  # whatever divides the job, a node holds as much
                 return
             best = yield from self._best(frame, division, tries, lean)
             if best is not None and len(tries.found) >= enough + _LIGHTER * self._may_lighten(frame, best):
                 return
+
+    def _is_beaten(self, frame: Frame, division: Division, tries: Tries, lean: Estimate) -> Pieces[bool]:
+        """Return whether a plan that gives up less beats this division whatever its step needs: nothing is recorded.
+
+        What stays from step to step is no less than all that the other plan needs, and the fastest degree is no faster.
+        """
+        least = max(rank.least for rank in lean.ranks)
+        rivals = [each for each in tries.rivals if not each.strains and each.found.device.low <= least]
+        if not rivals:
+            return False
+        micro_batch = max(frame.asked.micro_batch, 1)
+        fast = yield from self._degree(frame, division, tries.free or (), frame.way.degrees[0], micro_batch)
+        seconds = 0.0 if fast is None else self.bench.fastest(fast)
+        return any(each.seconds <= _ALIKE * seconds for each in rivals)
+
+    def _has_room(self, frame: Frame, found: Estimate) -> bool:
+        """Return whether a node can hold what a step offloads; of what the GPUs cannot hold nobody asks that."""
+        too_large = any(rank.least > (found.capacity or 0) for rank in found.ranks)
+        return frame.transfer is None or too_large or hosted(found) <= _HOST
 
     def _lean(self, frame: Frame, division: Division, free: tuple[Knob, ...]) -> Pieces[Estimate | None]:
         """The estimate with most checkpointing: of the micro-batch as asked for if that has room, else of one sequence.
@@ -493,6 +519,7 @@ class Trainings:
 
     def _more_of(self, kind: Knob | None, capacity: int, method: str) -> Iterator[Candidate | None]:
         gpus, need = self.asked.gpus, self._needs(self.tried.get(method, ()))
+        tight: Candidate | None = None
         for more in (self.asked.gpus * 2**power for power in range(1, _DOUBLINGS)):
             if (more % self.asked.node and more > self.asked.node) or need * gpus > capacity * more:
                 continue  # n times the GPUs need at least an n-th each
@@ -503,10 +530,12 @@ class Trainings:
                 source="hardware/num_gpus",
             )
             found = yield from self._first(self.asked.on(more), (knob,), "hardware", method)
-            if found is not None:
-                yield found
-                return
+            roomy, last = found is not None and found.safe, tight is not None
+            tight = found if roomy or not last else tight
+            if roomy or last:
+                break  # twice as many as those on which it just fits are the last that are tried
             gpus, need = (more, self._needs(self.elsewhere)) if self.elsewhere else (gpus, need)
+        yield tight
 
     def _larger(self, method: str) -> Iterator[Candidate | None]:
         """Yield the smallest larger GPU on which the job fits with a method."""
@@ -564,11 +593,6 @@ _LIGHTER = 2
 """Further divisions that are looked at where all that fit compute layers twice."""
 _REFUSED = 4
 """Divisions in which a way may refuse a method before it is taken to refuse it in all."""
-
-
-def _has_room(frame: Frame, found: Estimate) -> bool:
-    """Return whether a node can hold what a step offloads."""
-    return frame.transfer is None or hosted(found) <= _HOST
 
 
 def _merged(knobs: Sequence[Knob]) -> dict[str, object]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from heapq import heapify, heappop, heappush
+from itertools import islice
 
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, Problem, nearest
@@ -117,14 +118,15 @@ def _searched(
     tally.pruned = total - len(possible)
     prices: Prices = {}
     if every:
-        prices |= {(number, layout): questions[number].cost(layout) for number, layout, _ in possible}
-        tasks = _sweep(questions, prices, tally, known)
+        tasks = _sweep(questions, [(number, layout) for number, layout, _ in possible], tally, known)
     else:
         tasks = _candidates(questions, possible, prices, tally, known, keep)
-    for task, answers in performed(tasks, executor):
+    for task, (_, answers, works) in performed(tasks, executor):
         question = questions[task.number]
+        question.works.learn(works)
         for layout, answer in zip(task.layouts, answers, strict=True):
-            found = _note(tally, question, layout, prices[task.number, layout], answer)
+            price = prices.get((task.number, layout)) or question.cost(layout)
+            found = _note(tally, question, layout, price, answer)
             tally.new += [found] if found is not None else []
         yield tally.progress(done=False)
     tally.best = tally.best if every else _shortened(tally.roomy or tally.best, keep, headroom)
@@ -167,21 +169,32 @@ Prices = dict[tuple[int, Layout], Cost]
 """By the number of a question and a layout, what that costs."""
 
 
+TOGETHER = 64
+"""Layouts of a task at most: enough that recording their steps takes longer than sending them."""
+
+
 def _sweep(
-    questions: Sequence[Question], prices: Prices, tally: Tally, known: Mapping[Key, Measured]
+    questions: Sequence[Question],
+    layouts: Iterable[tuple[int, Layout]],
+    tally: Tally,
+    known: Mapping[Key, Measured],
 ) -> Iterator[Task]:
-    """Yield every layout, those together that share recorded steps: they differ in shards and micro-batches alone."""
-    together: dict[tuple[int, ...], list[Layout]] = {}
-    for (number, layout), price in prices.items():
+    """Yield every layout, those together that may share recorded steps, so that few are recorded by two workers.
+
+    Steps differ in what is computed again, and in the stages; other sizes are symbols of most of them.
+    """
+    together: dict[tuple[int, int, int], list[Layout]] = {}
+    for number, layout in layouts:
         question = questions[number]
         answer = known.get(question.key(layout))
         if answer is None or (answer[2] is None and question.ceiling is not None):
-            together.setdefault((number, *layout[:4], layout.policy), []).append(layout)
+            together.setdefault((number, layout.policy, layout.stages), []).append(layout)
         else:
-            _note(tally, question, layout, price, answer)
-    for (number, *_), layouts in together.items():
-        question = questions[number]
-        yield Task(number, question.text, question.space, tuple(layouts), question.ceiling)
+            _note(tally, question, layout, question.cost(layout), answer)
+    for (number, *_), alike in sorted(together.items(), key=lambda pair: -len(pair[1])):
+        question, rest = questions[number], iter(alike)
+        while part := tuple(islice(rest, TOGETHER)):
+            yield Task(number, question.text, question.space, part, question.ceiling, works=not question.exact)
 
 
 def _candidates(

@@ -20,10 +20,16 @@ from memcore.questions.searching.growth import Growths
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.spaces import Space
 from memcore.questions.searching.totals import Totals
+from memcore.questions.work import Work, work_for
 from memcore.records import dataclass
+from memcore.trace.job import Job
 
 Outcome = Measured | int | str
 """What a layout needs, bytes of one of its stages that cannot fit, or why it cannot be."""
+Alike = tuple[int, ...]
+"""What layouts with the same work have in common."""
+Answers = tuple[int, list[Outcome], Mapping[Alike, Work | None]]
+"""Of a task its number, the outcomes of its layouts, and the work of those that are divided alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class Task:
     """Bytes below the ceiling within which the device is not estimated: too little would be left."""
     hurried: bool = False
     """Of what cannot fit the bytes of one stage that shows it are enough."""
+    works: bool = False
+    """What layouts have to compute depends on recorded steps, and is asked for too."""
 
     def unasked(self, held: int) -> Measured | None:
         """Return the answer for a layout with a lower bound of its bytes, if the device need not be estimated."""
@@ -51,12 +59,40 @@ class Task:
         return held, None, False if held > self.ceiling else None
 
 
-def perform(task: Task) -> tuple[int, list[Outcome]]:
+def perform(task: Task) -> Answers:
     """Return the answers for a task's layouts, with its number."""
     base = config_from(task.config)
     policies = task.space.policies
     totals = totals_of(task.config, task.space) if task.space.row.shared else None
-    return task.number, [_answer(task, base, policies, totals, each) for each in task.layouts]
+    outcomes = [_answer(task, base, policies, totals, each) for each in task.layouts]
+    alike = {alike_of(each): each for each in task.layouts} if task.works else {}
+    return task.number, outcomes, {key: work_at(task.config, task.space, each) for key, each in alike.items()}
+
+
+def alike_of(layout: Layout) -> Alike:
+    """Return what layouts with the same work have in common: they are divided alike."""
+    return (
+        *(layout.tensor, min(layout.stages, 2), layout.context, layout.experts),
+        *(layout.micro_batch, min(layout.micro_batches, 2), layout.policy),
+    )
+
+
+def work_at(text: str, space: Space, layout: Layout) -> Work | None:
+    """Return the work of a layout, from a recorded step; None if it cannot be."""
+    job = job_at(text, space, layout)
+    return None if job is None else work_for(job, space.sequence)
+
+
+def job_at(text: str, space: Space, layout: Layout) -> Job | None:
+    """Return the job of a layout; None if it cannot be."""
+    if space.row.shared:
+        shared = totals_of(text, space).sized(layout)
+        return None if isinstance(shared, MemcoreError) else shared
+    try:
+        found = estimate(config_of(config_from(text), layout, space.policies, space.divided(layout)))
+    except MemcoreError:
+        return None
+    return found.job if isinstance(found, Estimate) else None
 
 
 def _answer(
@@ -104,12 +140,12 @@ def growths_of(text: str, space: Space) -> Totals | Growths:
 RETRIES = 2
 """How often a task whose worker was lost is sent again, before it is done here."""
 
-Done = tuple[Task, list[Outcome]]
+Done = tuple[Task, Answers]
 
 
 AHEAD = 256
 """Tasks that are under way at once."""
-FIRST = 0.5
+FIRST = 0.2
 """Seconds of work that are done here before an executor is asked: many jobs are done by then."""
 WORTH = 1.5
 """Seconds that must remain at the current pace before an executor is used: processes take a while to start."""
@@ -118,7 +154,7 @@ WORTH = 1.5
 def performed(tasks: Iterator[Task], executor: Executor | None) -> Iterator[Done]:
     """Yield the tasks with their answers, as these come."""
     if executor is None:
-        yield from ((task, perform(task)[1]) for task in tasks)
+        yield from ((task, perform(task)) for task in tasks)
         return
     waiting = deque(tasks)
     yield from _here(waiting)
@@ -147,7 +183,7 @@ def _here(waiting: deque[Task]) -> Iterator[Done]:
         now, later = (replace(task, layouts=part) for part in (task.layouts[:1], task.layouts[1:]))
         if later.layouts:
             waiting.appendleft(later)
-        yield now, perform(now)[1]
+        yield now, perform(now)
         left, done = left - 1, done + 1
 
 
@@ -156,24 +192,24 @@ class Running:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self.futures: dict[Future[tuple[int, list[Outcome]]], tuple[Task, int]] = {}
+        self.futures: dict[Future[Answers], tuple[Task, int]] = {}
 
     def send(self, task: Task, tries: int = 0) -> Iterator[Done]:
         """Submit a task; a broken executor takes none, so that it is done here."""
         try:
             self.futures[self._executor.submit(perform, task)] = task, tries
         except RuntimeError:
-            yield task, perform(task)[1]
+            yield task, perform(task)
 
-    def take(self, future: Future[tuple[int, list[Outcome]]]) -> Iterator[Done]:
+    def take(self, future: Future[Answers]) -> Iterator[Done]:
         """Yield what came of a task."""
         task, tries = self.futures.pop(future)
         if future.exception() is None:
-            yield task, future.result()[1]
+            yield task, future.result()
         elif tries < RETRIES:
             yield from self.send(task, tries + 1)
         else:
-            yield task, perform(task)[1]
+            yield task, perform(task)
 
     def cancel(self) -> None:
         """What has not begun never does."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import cached_property
 
-from memcore.errors import MemcoreError
-from memcore.estimation import estimate
-from memcore.memory.estimate import Estimate
 from memcore.questions.costs import Layers, layers_of_ranks
-from memcore.questions.searching.layouts import Layout, config_of
+from memcore.questions.searching.layouts import Layout
 from memcore.questions.searching.spaces import Shared, Space
-from memcore.questions.searching.tasks import config_from, totals_of
-from memcore.questions.work import Work, composes, work_for
+from memcore.questions.searching.tasks import Alike, alike_of, job_at, work_at
+from memcore.questions.work import Work, composes
 from memcore.records import dataclass
 from memcore.trace.job import Job
 
@@ -35,7 +33,7 @@ class Works:
     """Layers of a pipeline's ranks where the search itself shares them."""
     shared: dict[tuple[int, int], Layers] = field(default_factory=dict)
     """The same where the job does, by stages and the chunks of each."""
-    known: dict[tuple[int, ...], Work] = field(default_factory=dict)
+    known: dict[Alike, Work] = field(default_factory=dict)
 
     @cached_property
     def same(self) -> bool:
@@ -51,14 +49,14 @@ class Works:
         """The work of a layout, from the step of one that is divided alike; the job's own where there is none."""
         if self.same:
             return self.usual
-        key = (
-            *(layout.tensor, min(layout.stages, 2), layout.context, layout.experts),
-            *(layout.micro_batch, min(layout.micro_batches, 2), layout.policy),
-        )
+        key = alike_of(layout)
         if key not in self.known:
-            job = self._job(layout)
-            self.known[key] = self.usual if job is None else work_for(job, self.space.sequence)
+            self.learn({key: work_at(self.text, self.space, layout)})
         return self.known[key]
+
+    def learn(self, works: Mapping[Alike, Work | None]) -> None:
+        """Keep the work of layouts that others have looked at."""
+        self.known.update({key: work or self.usual for key, work in works.items()})
 
     def layers(self, layout: Layout) -> Layers:
         """Return layers of the ranks of a layout's pipeline."""
@@ -67,17 +65,6 @@ class Works:
             return self.even(layout.stages, chunks)
         key = layout.stages, chunks
         if key not in self.shared:
-            job = self._job(layout)
+            job = job_at(self.text, self.space, layout)
             self.shared[key] = self.even(layout.stages, chunks) if job is None else layers_of_ranks(job)
         return self.shared[key]
-
-    def _job(self, layout: Layout) -> Job | None:
-        if self.space.row.shared:
-            shared = totals_of(self.text, self.space).sized(layout)
-            return None if isinstance(shared, MemcoreError) else shared
-        try:
-            divided = self.space.divided(layout)
-            found = estimate(config_of(config_from(self.text), layout, self.space.policies, divided))
-        except MemcoreError:
-            return None
-        return found.job if isinstance(found, Estimate) else None
