@@ -188,7 +188,7 @@ def test_each_trainer_of_a_script_is_a_job():
         "    num_generations = 6, max_completion_length = 64))\n"
     )
     text = UNSLOTH + ADAPTED + TRAINED + rewards
-    with pytest.raises(MemcoreError, match="2 commands for 2 jobs.*1: SFTConfig:.*2: GRPOConfig:"):
+    with pytest.raises(MemcoreError, match="the script: It calls 2 trainers.*1: SFTConfig:.*2: GRPOConfig:"):
         imported(text)
     first, second = (flat(imported(text, None, job).config) for job in (1, 2))
     assert (first["training.micro_batch_size"], first.get("training.method.name"), first[RANK]) == (2, None, 16)
