@@ -343,6 +343,16 @@ def test_what_is_done_before_training(changes):
     assert {path: found.get(path) for path in ALTERED[changes]} == ALTERED[changes]
 
 
+def test_a_model_to_compare_with_stays_next_to_adapters():
+    """on1659/RadarCustomLLM_Game, dpo/train.py: `ref_model` with adapters; of 4 bits, prepared and under autocast."""
+    loads = 'AutoModelForCausalLM.from_pretrained("a/b", load_in_4bit=True, dtype=torch.bfloat16)'
+    text = HEAD + f"model = prepare_model_for_kbit_training({loads})\nmodel = get_peft_model(model, LoraConfig())\n"
+    for given, reference in ((f"ref_model={loads}", "copy"), ("ref_model=None", None)):
+        found = flat(imported(text + f"DPOTrainer(model, {given}, args=DPOConfig('x'))").config)
+        assert found.get("training.method.reference") == reference
+        assert (found[P], found["engine.prepare_model_for_kbit_training"]) == ("bf16-mixed", True)
+
+
 def test_a_class_with_labels_has_no_logits():
     """lun2hang/playgemma_textcls_sft, gemma2b_sft_Qlora_cls.py."""
     found = imported(MADE.replace("AutoModelForCausalLM", "AutoModelForSequenceClassification").format("", "", ""))

@@ -614,9 +614,10 @@ def _prepared(normalized: dict[str, Any]) -> None:
     frozen = any(is_set(normalized.get(name)) for name in ("load_in_4bit", "load_in_8bit"))
     if not frozen or normalized.get(ENGINE) == "deepspeed":
         normalized.pop(PREPARED, None)
-    elif PREPARED in normalized and any(is_set(normalized.get(name)) for name in ("bf16", "fp16")):
+    elif PREPARED in normalized and any(is_set(normalized.get(name)) for name in ("bf16", "fp16", AUTOCAST)):
         for name in ("dtype", "torch_dtype"):
             normalized.pop(name, None)
+        normalized.setdefault("bf16", not is_set(normalized.get("fp16")))
 
 
 def of_trainer(found: Mapping[str, Any]) -> Normalized:

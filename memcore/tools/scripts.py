@@ -27,7 +27,7 @@ from memcore.limits import NESTING
 from memcore.messages import Message, joined
 from memcore.networks.named import DYNAMIC
 from memcore.tools.altered import of_model, optimizer_of, unread, with_changes
-from memcore.tools.methods import CLASSIFIES, METHOD, of_labels
+from memcore.tools.methods import CLASSIFIES, METHOD, REFERENCE, of_labels
 
 _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "UnslothTrainingArguments")
 _METHODS = ("PPO", "RLOO", "BCO", "XPO", "OnlineDPO", "Nash")
@@ -333,6 +333,7 @@ def _of_arguments(call: Call) -> dict[str, Any]:
     return {"gradient_checkpointing": False, **({} if keys.get("fp16") else {"bf16": False}), **keys}
 
 
+_COMPARES = ("dpo", "kto")
 _OF_LOOP = ("max_seq_length", "packing", "max_length", "max_prompt_length", "max_completion_length", "beta")
 
 
@@ -346,6 +347,8 @@ def _of_trainer(call: Call) -> dict[str, Any]:
     teacher = call.arguments.get("teacher_model")
     if isinstance(teacher, str) and not teacher.startswith("$"):
         keys["teacher_model_name_or_path"] = teacher
+    if call.arguments.get("ref_model") is not None and LEARNT.get(call.name.replace("Trainer", "Config")) in _COMPARES:
+        keys[REFERENCE] = "copy"
     return keys | optimizer_of(call)
 
 
