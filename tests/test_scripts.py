@@ -172,6 +172,15 @@ def test_a_notebook_that_starts_a_script():
     assert (found["training.micro_batch_size"], found["hardware.num_gpus"]) == (3, 4)
 
 
+def test_a_script_that_is_only_named_may_adapt():
+    """philschmid/deep-learning-pytorch-huggingface: scripts/run_fsdp_qlora.py quantizes by itself."""
+    line = "torchrun --nproc_per_node=4 scripts/run_fsdp_qlora.py --model_name_or_path gpt2 --per_device_train_batch_size 1"
+    said = [note for note in imported(line).notes if "run_fsdp_qlora.py is not read" in note]
+    assert "training.quantization" in said[0]
+    for other in (f"{line} --use_peft true", line.replace("qlora", "sft")):
+        assert not any("is not read" in note for note in imported(other).notes)
+
+
 def test_a_script_without_its_trainer_is_asked_for_its_batch():
     """matrixorigin/mojo, py/llmtoy/qwen3/model.py."""
     source = Source("a.py", UNSLOTH + ADAPTED)

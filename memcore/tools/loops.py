@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.normalized import AUTOCAST, ENGINE, GPUS, PER_NODE, PREPARED, VERSION, Normalized
 from memcore.messages import Message
@@ -620,6 +621,19 @@ def _prepared(normalized: dict[str, Any]) -> None:
         normalized.setdefault("bf16", not is_set(normalized.get("fp16")))
 
 
+_ADAPTING = re.compile(r"[\w-]{0,80}(?:lora|peft)[\w-]{0,80}\.py")
+
+
+def _of_own(found: Mapping[str, Any]) -> tuple[Message, ...]:
+    """A note on a script that is only named, if its name says that it adapts and its arguments do not."""
+    named = _ADAPTING.search(str(found.get("", "")))
+    said = any(name.startswith(("lora", "use_peft", "use_lora", "use_qlora")) for name in found)
+    if named is None or said or _always_adapts(found):
+        return ()
+    return (Message("{} is not read, and adapters and few bits that it sets by itself are not counted; describe them "
+                    "with {} and {}", named[0], Training.adapter.type, Training.quantization),)  # fmt: skip
+
+
 def of_trainer(found: Mapping[str, Any]) -> Normalized:
     """Files and commands of scripts that drive transformers' Trainer: TRL's, and people's own.
 
@@ -630,7 +644,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     method, learnt = of_trl_method(found)
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
-    normalized, notes = dict(normalized), (*first, *notes, *learnt)
+    normalized, notes = dict(normalized), (*first, *notes, *learnt, *_of_own(found))
     _prepared(normalized)
     if _always_adapts(found):
         normalized = {name: value for name, value in normalized.items() if name not in _OF_ADAPTED}

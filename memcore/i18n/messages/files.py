@@ -171,6 +171,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "found in line {line}": "位于第 {line} 行",
     "line {line}: parameters that it freezes are counted as trained": "第 {line} 行：其冻结的参数按可训练计算",
+    "{script} is not read, and adapters and few bits that it sets by itself are not counted": (
+        "未读取 {script}，其自行设置的适配器和低比特量化不计入"
+    ),
+    "describe them with {adapter} and {quantization}": "请用 {adapter} 和 {quantization} 描述",
     "name what trains with {path}": "请用 {path} 指明训练的部分",
     "line {line}: not read of {name}: {arguments}": "第 {line} 行：未读取 {name} 的：{arguments}",
     "line {line}: it names no dtype: fp32 weights are counted, as transformers 4 loads them": (
