@@ -235,7 +235,7 @@ def test_tokens_before_the_sequence(kind, count):
     assert trainable(found.job.share) == count
     assert found.job.sizes["s"] == TOKENS + 20
     assert found.end_of_backward - found.persistent.before_step == pytest.approx(4 * count, abs=512 * 16)
-    with pytest.raises(ConfigError, match="has none"):
+    with pytest.raises(ConfigError, match="has no target_modules"):
         rank(kind, num_virtual_tokens=20)
 
 
@@ -314,7 +314,7 @@ def test_an_adapter_beside_the_head():
 def test_rank_stabilized_lora_takes_what_lora_takes():
     """It differs by a number; PEFT has a flag for it."""
     assert rank("rslora", rank=8).peak == rank("lora", rank=8, use_rslora=True).peak == rank("lora", rank=8).peak
-    with pytest.raises(ConfigError, match="applies to lora and dora"):
+    with pytest.raises(ConfigError, match="applies to lora and rslora and dora"):
         rank("loha", use_rslora=True)
 
 

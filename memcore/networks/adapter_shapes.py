@@ -29,9 +29,9 @@ class Numbers:
     """LoKr's `decompose_factor`."""
     block: int = 0
     """The side of OFT's and BOFT's blocks; 0: by the rank; the length of C3A's."""
-    projections: int = 64
+    projections: int = 0
     """TinyLoRA's `u`."""
-    frequencies: int = 1000
+    frequencies: int = 0
     """FourierFT's `n_frequency`."""
 
 

@@ -38,9 +38,9 @@ class Adapter:
     """LoKr's `decompose_factor`."""
     block: int = 0
     """The side of OFT's and BOFT's blocks; 0: by the rank."""
-    projections: int = 64
+    projections: int = 0
     """TinyLoRA's `u`."""
-    frequencies: int = 1000
+    frequencies: int = 0
     """FourierFT's `n_frequency`."""
     parameters: tuple[str, ...] = ()
     """Last parts of the names of stacked experts' matrices (PEFT's `target_parameters`), and of a router's."""

@@ -19,6 +19,7 @@ from memcore.layers.fused_loss import chunk_sizes
 from memcore.layers.torchtitan.llama4 import as_titan
 from memcore.memory.communicators import node
 from memcore.messages import Message
+from memcore.networks.adapter_kinds import ADAPTER_KINDS, SEQUENCE
 from memcore.networks.catalog import find_model
 from memcore.networks.nearest import seeing
 from memcore.networks.network import Model
@@ -52,7 +53,7 @@ from memcore.trainers.pytorch.layout import (
     stages_in_all,
     unscheduled,
 )
-from memcore.trainers.pytorch.learning import PREPENDED, learning_model
+from memcore.trainers.pytorch.learning import learning_model
 from memcore.trainers.pytorch.methods import completion, sequences, with_objective
 from memcore.trainers.pytorch.optimizing import optimizer_of
 from memcore.trainers.pytorch.recipes import recipe_of, tiles_of
@@ -195,7 +196,8 @@ def _sequence(read: Defaults, model: Model) -> int:
     sequence: int = read.take(path, min(most, 4096), "the model's maximum, at most 4096")
     if model.network.embedding_and_head.positions is not None and sequence > most:
         read.refuse(path, "found {}; {} has {} learned positions", sequence, model.name, most)
-    return sequence + (model.sizes["va"] if read.given(Training.adapter.type) in PREPENDED else 0)
+    kind = ADAPTER_KINDS.get(read.given(Training.adapter.type) or "")
+    return sequence + (model.sizes["va"] if kind and kind.attached_to == SEQUENCE else 0)
 
 
 def _sharing(model: Model) -> Iterator[Attention | FeedForward]:
