@@ -100,7 +100,7 @@ def launched(found: Mapping[str, Any]) -> Normalized:
         found = {**found, "config_file": chosen}
     normalized = {name: value for name, value in found.items() if name.replace("-", "_") not in _LAUNCHER}
     normalized = {**_OF_TRL.get(chosen, {}), **normalized, **_said_to_launcher(found)}
-    if _without_deepspeed(found) and surroundings().get(ENGINE) == "fsdp":
+    if _without_deepspeed(found) and surroundings().get(ENGINE) in _TAKES_STAGE:
         return normalized, ("zero_stage has no effect without --use_deepspeed: accelerate's file shards with FSDP",)
     name = str(found.get("config_file", "")).rpartition("/")[2].lower()
     given = found.keys() & {"fsdp", "fsdp_config", "deepspeed"} or any(key.startswith("deepspeed.") for key in found)
@@ -117,13 +117,17 @@ def launched(found: Mapping[str, Any]) -> Normalized:
     return normalized, (Message("{}; how it splits work across GPUs is unknown", note),)
 
 
+_TAKES_STAGE: Mapping[object, bool] = {"deepspeed": True, "fsdp": False}
+"""By the engine of accelerate's file: whether `--zero_stage` has an effect."""
+
+
 def _without_deepspeed(found: Mapping[str, Any]) -> bool:
-    """Whether ZeRO's stage is said to accelerate next to a file that does not, or not yet, say DeepSpeed.
+    """Return whether accelerate is given a ZeRO stage next to a file that does not, or not yet, name DeepSpeed.
 
     Source: accelerate, commands/launch.py (`_validate_launch_command`).
     """
-    beside = "accelerate" in str(found.get("", "")) and "config_file" in found and "zero_stage" in found
-    return beside and not is_set(found.get("use_deepspeed")) and surroundings().get(ENGINE) != "deepspeed"
+    given = "accelerate" in str(found.get("", "")) and "config_file" in found and "zero_stage" in found
+    return given and not is_set(found.get("use_deepspeed")) and not _TAKES_STAGE.get(surroundings().get(ENGINE))
 
 
 def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:
