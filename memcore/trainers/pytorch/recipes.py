@@ -652,8 +652,9 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         offloaded=read.take(TorchSettings.cpu_offload, kept is not None),
         syncs_every_micro_batch=not read.take(TorchSettings.no_sync, framework_of(read).skips_sync),
         gathers=shards > 1,
-        original_parameters=read.take(TorchSettings.use_orig_params, framework_of(read).original_parameters),
-        prefetches_backward=read.take(TorchSettings.backward_prefetch, "pre") == "pre",
+        original_parameters=engine.flat
+        and read.take(TorchSettings.use_orig_params, framework_of(read).original_parameters),
+        prefetches_backward=not engine.flat or read.take(TorchSettings.backward_prefetch, "pre") == "pre",
         limits_gathers=read.given(TorchSettings.limit_all_gathers) is not False,
         gathers_experts=sizes.get("ze", 1) > 1,
         leaves_experts=shares and sizes.get("ze", 1) == 1,
