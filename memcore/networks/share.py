@@ -13,7 +13,7 @@ from typing import Any
 from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network, Tower, with_layers
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Linear, Norm, Weight
-from memcore.symbols import Axis, Quotient, Shape, split_over
+from memcore.symbols import Axis, Quotient, Shape, round_up, split_over
 
 TENSOR, EXPERT, EXPERT_TENSOR = "tp", "ep", "etp"
 """Symbols for the ranks that share matrices, experts, and the matrices of an expert."""
@@ -27,8 +27,7 @@ def shared(model: Model) -> Model:
 
 def padded(vocabulary: int, divisible_by: int, ranks: int) -> int:
     """Rows of embedding and head (`vocab_size_with_padding`)."""
-    step = divisible_by * ranks
-    return -(-vocabulary // step) * step
+    return round_up(vocabulary, divisible_by * ranks)
 
 
 @lru_cache(maxsize=64)

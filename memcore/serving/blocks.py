@@ -7,6 +7,7 @@ rounded up to 2 MiB, whose end is split off only if it is larger than 1 MiB.
 from __future__ import annotations
 
 from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL
+from memcore.symbols import round_up
 
 _ALIGNMENT = 512
 
@@ -19,9 +20,9 @@ def block(size: int, whole: int | None = None) -> int:
     >>> block(24 * 2**20 + 512), block(24 * 2**20 + 512, 20 * 2**20)
     (25166336, 27262976)
     """
-    aligned = -(-size // _ALIGNMENT) * _ALIGNMENT
+    aligned = round_up(size, _ALIGNMENT)
     if aligned < LARGE_SEGMENT // 2:
         return aligned
-    segment = -(-aligned // ROUNDING) * ROUNDING
+    segment = round_up(aligned, ROUNDING)
     splits = whole is None or size < whole
     return aligned if splits and segment - aligned > SMALL else segment

@@ -24,6 +24,7 @@ from memcore.serving.job import ServingJob
 from memcore.serving.profile import CHUNK, ROWS, TOKENS, WIDEST_CONTEXT, Step, widest
 from memcore.serving.settings import ServerHardware, ServerSettings
 from memcore.serving.stages import Stage
+from memcore.symbols import round_up
 from memcore.units import KiB, MiB
 
 LOADED = 300 * MiB
@@ -219,9 +220,9 @@ def segments(tensors: Iterable[int]) -> int:
         if size < SMALL:
             small += size
         elif size >= LARGE_SEGMENT // 2:
-            found += -(-size // ROUNDING) * ROUNDING
+            found += round_up(size, ROUNDING)
         else:
             if size > room:
                 found, room = found + LARGE_SEGMENT, LARGE_SEGMENT
             room -= size
-    return found + -(-small // ROUNDING) * ROUNDING
+    return found + round_up(small, ROUNDING)

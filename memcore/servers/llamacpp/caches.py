@@ -12,7 +12,7 @@ from memcore.messages import Message
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
-from memcore.symbols import Shape
+from memcore.symbols import Shape, round_up
 
 WINDOWED: Mapping[str, int] = {
     "gemma2": 4096, "gemma3": 1024, "gemma3_text": 1024, "gemma3n_text": 512, "gemma4": 1024,
@@ -20,11 +20,6 @@ WINDOWED: Mapping[str, int] = {
     "cohere2": 4096, "llama4": 8192, "olmo3": 4096, "exaone4": 4096, "mimo_v2_flash": 128,
 }  # fmt: skip
 """Families whose windows llama.cpp knows, with the window where the config leaves it out."""
-
-
-def padded(size: int, multiple: int) -> int:
-    """A size rounded up to a multiple."""
-    return -(-size // multiple) * multiple
 
 
 def cache_type(name: str) -> str:
@@ -48,7 +43,7 @@ def cache_bytes(kind: str, row: int, rows: int) -> int:
     name = cache_type(kind)
     rest = row % 512
     more = row_bytes(name, 512 - rest) if BLOCK_TYPES[name].quantized and rest else 0
-    return padded(row_bytes(name, row) * rows + more, 128)
+    return round_up(row_bytes(name, row) * rows + more, 128)
 
 
 def indexer_row(model: Model, part: LatentAttention) -> int:

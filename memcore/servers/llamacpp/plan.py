@@ -15,10 +15,11 @@ from itertools import accumulate
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.records import dataclass
-from memcore.servers.llamacpp.caches import WINDOWED, padded, slides
+from memcore.servers.llamacpp.caches import WINDOWED, slides
 from memcore.servers.llamacpp.gguf import FileTensor
 from memcore.servers.llamacpp.gguf_tensors import layers_in_order
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
+from memcore.symbols import round_up
 
 HOST = "CPU"
 EVERY = 1 << 30
@@ -182,10 +183,10 @@ class Layout:
     def _context(self) -> tuple[int, int]:
         """Tokens in all, and cells of each cache."""
         flags = self.flags
-        context = padded(flags.context or self.model.sizes["P"], 256)
+        context = round_up(flags.context or self.model.sizes["P"], 256)
         if flags.unified or flags.sequences == 1:
             return context, context
-        each = padded(context // flags.sequences, 256)
+        each = round_up(context // flags.sequences, 256)
         return each * flags.sequences, each
 
     @property
@@ -267,7 +268,7 @@ class Layout:
             return self.cells
         window = max(self.flags.window_memory, self.model.window or WINDOWED[self.model.network.family])
         many = self.flags.sequences if self.flags.unified else 1
-        return padded(min(self.cells, window * many + self.micro_batch), 256)
+        return round_up(min(self.cells, window * many + self.micro_batch), 256)
 
     def split_rows(self, rows: int) -> Iterator[tuple[str, int]]:
         """Rows of a matrix on each GPU when matrices are split by rows, in steps of 128."""
@@ -286,11 +287,11 @@ def buffer_bytes(tensor: FileTensor, device: str, backend: Backend) -> int:
     """Return what a weight takes in its buffer: CUDA reads quantized rows in steps of 512 elements."""
     size = tensor.bytes
     if device == HOST:
-        return padded(size, 32)
+        return round_up(size, 32)
     rest = tensor.shape[-1] % 512
     if backend.pads and BLOCK_TYPES[tensor.type].quantized and rest:
         size += row_bytes(tensor.type, 512 - rest)
-    return padded(size, backend.alignment)
+    return round_up(size, backend.alignment)
 
 
 _SQUARE = frozenset({40, 64, 72, 80, 96, 112, 128, 256, 512})

@@ -17,12 +17,13 @@ from memcore.servers.llamacpp.graph import Batch, Builder, Cache
 from memcore.servers.llamacpp.model import build
 from memcore.servers.llamacpp.plan import HOST, Layout
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
+from memcore.symbols import round_up
 
 
 def compute_buffers(plan: Layout) -> Mapping[str, Reserved]:
     """Each device's compute buffer."""
     flags, release = plan.flags, plan.release
-    tokens = -(-plan.micro_batch // flags.sequences) * flags.sequences
+    tokens = round_up(plan.micro_batch, flags.sequences)
     outputs = min(plan.micro_batch, flags.outputs or min(flags.batch, plan.context))
     batch = Batch(tokens, outputs, flags.sequences, plan.streams, plan.flash, release)
     caches, states = _caches(plan), _states(plan)
@@ -212,10 +213,10 @@ def _unpacked(tensor: Tensor, size: int) -> int:
     end = size
     keys, values = tensor.src[1], tensor.src[2]
     if keys.type != "F16":
-        end = -(-end // 128) * 128 + keys.elements * 2
+        end = round_up(end, 128) + keys.elements * 2
     same = values.view is keys.view and values.offset == keys.offset
     if values.type != "F16" and not same:
-        end = -(-end // 128) * 128 + values.elements * 2
+        end = round_up(end, 128) + values.elements * 2
     return end - size
 
 

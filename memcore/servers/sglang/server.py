@@ -40,7 +40,7 @@ from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, alike
-from memcore.symbols import product
+from memcore.symbols import product, round_up
 from memcore.units import GiB, MiB
 
 NEWEST = "0.5.23"
@@ -583,7 +583,7 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | No
     slots = min((rank.states for rank in found if rank.states), default=0)
 
     def needed(length: int) -> int:
-        whole = -(-length // chosen.page) * chosen.page
+        whole = round_up(length, chosen.page)
         need = max(whole, -int(-min(whole, max(windows)) // chosen.window_ratio)) if both else whole
         return max(need, -(-(tokens or 0) // slots)) if slots else need
 

@@ -39,7 +39,7 @@ from memcore.serving.job import ServingJob
 from memcore.serving.profile import TOKENS, WORKSPACES, Step, gates
 from memcore.serving.slots import TENSOR, sharded
 from memcore.serving.stages import Stage
-from memcore.symbols import Quotient, Shape, product
+from memcore.symbols import Quotient, Shape, product, round_up
 from memcore.units import GiB, MiB
 
 _TITLE, _CATEGORY = "captured graphs", "CUDA graphs"
@@ -367,7 +367,7 @@ def captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
     """Sizes that are captured piece by piece, and those captured whole for decoding."""
     if not chosen.facts.server_batches:
         # The former engine captures decoding alone, and all of it (worker/model_runner.py, _BATCH_SIZES_TO_CAPTURE).
-        most = -(-min(chosen.sequences, _FORMER_MOST) // 8) * 8
+        most = round_up(min(chosen.sequences, _FORMER_MOST), 8)
         return [], [size for size in (1, 2, 4, *range(8, most + 1, 8)) if size <= most]
     facts, each = chosen.facts, 1 + (job.basics.speculation.tokens if job.basics.speculation else 0)
     major = job.accelerator.major if job.accelerator else None

@@ -35,13 +35,14 @@ class Spec:
             return self.states
         if self.kind == "sliding":
             # The window may begin inside a block.
-            return _up(min(self.window - 1 + in_flight, length), self.block_size) + 1
+            return _cdiv(min(self.window - 1 + in_flight, length), self.block_size) + 1
         if self.kind == "chunked":
             length = min(self.window + in_flight, length)
-        return _up(length, self.block_size)
+        return _cdiv(length, self.block_size)
 
 
-def _up(size: int, step: int) -> int:
+def _cdiv(size: int, step: int) -> int:
+    """Divide and round up (vLLM's `cdiv`)."""
     return -(-size // step)
 
 
@@ -137,7 +138,7 @@ def _specs(each: Sequence[CacheSpec], pages: Pages) -> list[Spec]:
             block_size = pages.alignment * max(1, round(2 * largest / (pages.alignment * widest)))
             padded = block_size * widest + max(0, largest - block_size * widest // 2)
         else:
-            block_size = max(block_size, pages.alignment * _up(largest, pages.alignment * widest))
+            block_size = max(block_size, pages.alignment * _cdiv(largest, pages.alignment * widest))
             padded = block_size * widest
     found = []
     for part in each:
@@ -184,7 +185,7 @@ def _grouped(counts: Counter[Spec], pages: Pages) -> Paging:
     size = most if most < 1.5 * least else least
     groups: list[Group] = []
     for spec, layers in counts.items():
-        many = _up(layers, size)
-        groups += [Group(spec, _up(layers - number, many)) for number in range(many)]
+        many = _cdiv(layers, size)
+        groups += [Group(spec, _cdiv(layers - number, many)) for number in range(many)]
     largest = max(group.layers for group in groups)
     return Paging(tuple(groups), groups[0].spec.page * largest, pages.in_flight)

@@ -78,6 +78,7 @@ from memcore.serving.profile import (
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.stages import Stage, alike
 from memcore.serving.weights import unsplit
+from memcore.symbols import round_up
 from memcore.units import GiB, format_bytes
 
 _TOWER = "hidden states of the tower"
@@ -255,7 +256,7 @@ def _states(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     each = sum(part.bytes for layer in cached_layers(job, stage) for part in layer if part.kind == "state")
     if chosen.facts.server_batches or not each:
         return []
-    sizes = {"seqs": chosen.sequences if chosen.eager else -(-chosen.sequences // 8) * 8, "state": each}
+    sizes = {"seqs": chosen.sequences if chosen.eager else round_up(chosen.sequences, 8), "state": each}
     source = "vllm, model_executor/models/mamba_cache.py, MambaCacheManager (0.10.1)"
     return [tensor("recurrent states of all sequences", WORKSPACES, ("seqs", "state"), 1, sizes, source)]
 

@@ -18,6 +18,7 @@ from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.networks.catalog import content_of, find_model
 from memcore.networks.network import Model
+from memcore.symbols import round_up
 from memcore.trainers.nanotron.settings import NanotronSettings
 
 _DIMENSIONS = (
@@ -83,7 +84,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     if not isinstance(words, int) or not isinstance(multiple, int) or multiple <= 1:
         return found, ()
     multiple *= found.get("parallelism.tp") or 1
-    padded = -(-words // multiple) * multiple
+    padded = round_up(words, multiple)
     note = Message("{} is {:,}: padded from {:,} to a multiple of {} × tp", _WORDS, padded, words, _MULTIPLE)
     return {**found, _WORDS: padded}, (note,)
 

@@ -16,6 +16,7 @@ from memcore.formats.normalized import ENGINE, GPUS, MODEL, Normalized, filled
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.networks.catalog import full_name
+from memcore.symbols import round_up
 from memcore.tools.derived import gpus_of
 from memcore.tools.methods import METHOD
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -252,7 +253,7 @@ def _of_sizes(normalized: dict[str, Any]) -> dict[str, Any]:
         normalized.pop(name, None)
     width = sizes.get("hidden_size")
     if "intermediate_size" not in sizes and isinstance(width, int):
-        sizes["intermediate_size"] = -(-int(2 * 4 * width / 3) // 256) * 256
+        sizes["intermediate_size"] = round_up(int(2 * 4 * width / 3), 256)
     return {"model_type": "llama", **sizes}
 
 

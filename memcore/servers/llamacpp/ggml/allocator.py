@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from memcore.servers.llamacpp.ggml.tensor import Tensor
+from memcore.symbols import round_up
 
 IN_PLACE = frozenset(
     [
@@ -68,7 +69,7 @@ class Buffer:
 
     def aligned(self, size: int) -> int:
         """A size rounded up to the alignment."""
-        return -(-size // self.alignment) * self.alignment
+        return round_up(size, self.alignment)
 
     def take(self, size: int) -> int:
         """The offset of a new block: in the smallest free one that is large enough, else behind everything."""

@@ -13,7 +13,7 @@ from memcore.errors import UnsupportedError
 from memcore.networks.catalog import catalog, find_model
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
-from memcore.symbols import measure, product
+from memcore.symbols import measure, product, round_up
 from memcore.trainers.megatron.networks.placement import predicting
 from memcore.trainers.megatron.published.arguments import MegatronArguments
 from memcore.trainers.megatron.settings import MegatronSettings
@@ -33,7 +33,7 @@ def arguments_of(config: Config | Mapping[str, object]) -> MegatronArguments:
     tensor = _given(described, Parallelism.tensor_parallel_size) or 1
     if source.get("model_type") == "megatron":
         multiple = int(source.get("make_vocab_size_divisible_by") or _PADDED) * tensor  # type: ignore[call-overload]
-        network["vocab_size"] = -(-network["vocab_size"] // multiple) * multiple
+        network["vocab_size"] = round_up(network["vocab_size"], multiple)
     return MegatronArguments(**network, **_layout(described, tensor))
 
 
