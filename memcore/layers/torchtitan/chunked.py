@@ -37,7 +37,7 @@ def chunked_loss(step: Step, hidden_states: Tensor, labels: Tensor, head: Callab
 
 def _run(step: Step, hidden_states: Tensor, labels: Tensor, head: Callable[[Tensor], Tensor]) -> None:
     """Head, loss and backward pass of one part; the gradient is copied into its place and goes."""
-    step.begin_loss("chunk of the loss")
+    step.tape.enter("loss", "chunk of the loss")
     logits = head(hidden_states)
     loss = causal_lm_loss(logits, labels, step.recipe.loss.of_a_chunk)
     del logits

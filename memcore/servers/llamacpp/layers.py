@@ -215,9 +215,9 @@ def _latent(to: Builder, part: LatentAttention, index: int, tensor: Tensor) -> T
     query_plain = view(query, (plain, heads, tokens), query.nb[1:3])
     query_rotated = to.rotate(view(query, (rotated, heads, tokens), query.nb[1:3], 4 * plain), part)
     absorbed = mul_mat(to.weight("attn_k_b.weight"), permute(query_plain, 0, 2, 1, 3))
-    query = concat(permute(absorbed, 0, 2, 1, 3), query_rotated, 0)
+    query = concat(permute(absorbed, 0, 2, 1, 3), query_rotated)
     value = reshape(compressed, latent, 1, tokens)
-    key = concat(value, key_rotated, 0)
+    key = concat(value, key_rotated)
     cache = to.caches[index]
     to.graph.expand(query, value, key)
     to.store(cache, key, None)

@@ -132,9 +132,9 @@ def copy(tensor: Tensor, target: Tensor) -> Tensor:
     return found
 
 
-def inplace(op: str, tensor: Tensor) -> Tensor:
-    """A result in the operand's own memory (`ggml_clamp`, `ggml_scale_inplace`)."""
-    found = view(tensor, tensor.ne, op=op)
+def scale_inplace(tensor: Tensor) -> Tensor:
+    """Return a tensor scaled in its own memory (`ggml_scale_inplace`)."""
+    found = view(tensor, tensor.ne, op="SCALE")
     found.nb = tensor.nb
     return found
 
@@ -155,16 +155,14 @@ def sum_rows(tensor: Tensor) -> Tensor:
     return Tensor(tensor.type, (1, *tensor.ne[1:]), "SUM_ROWS", (tensor,))
 
 
-def concat(first: Tensor, second: Tensor, axis: int) -> Tensor:
-    """One tensor behind the other along an axis."""
-    ne = list(first.ne)
-    ne[axis] += second.ne[axis]
-    return Tensor(first.type, ne, "CONCAT", (first, second))
+def concat(first: Tensor, second: Tensor) -> Tensor:
+    """Concatenate two tensors along their first axis."""
+    return Tensor(first.type, (first.ne[0] + second.ne[0], *first.ne[1:]), "CONCAT", (first, second))
 
 
-def shaped(op: str, ne: Sequence[int], *operands: Tensor | None, kind: str = "F32") -> Tensor:
-    """The result of an operation with a shape of its own."""
-    return Tensor(kind, ne, op, operands)
+def shaped(op: str, ne: Sequence[int], *operands: Tensor | None) -> Tensor:
+    """Return the fp32 result of an operation with a shape of its own."""
+    return Tensor("F32", ne, op, operands)
 
 
 def strides(tensor: Tensor) -> tuple[int, ...]:
