@@ -112,7 +112,7 @@ def stages(model: Model, count: int) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def alike(model: Model, count: int, stored: Stored | None = None) -> list[tuple[Stage, ...]]:
+def merged_stages(model: Model, count: int, stored: Stored | None = None) -> list[tuple[Stage, ...]]:
     """Merge stages that hold the same: equal layers, none of which the checkpoint leaves unquantized."""
     found: dict[object, list[Stage]] = {}
     for stage in stages(model, count):

@@ -71,7 +71,7 @@ def checkpoint_of(found: Mapping[str, Any]) -> Checkpoint | None:
     return Checkpoint(len(listed), _layers(listed), sum(sizes.values()), whole, sizes, _numbers(_EXPERT, listed))
 
 
-def whose(found: Checkpoint) -> tuple[str, int] | None:
+def nearest_of_catalog(found: Checkpoint) -> tuple[str, int] | None:
     """The catalog's model that has as many parameters in as many layers, and by how many bytes they differ."""
     best: tuple[int, str] | None = None
     for hub_id, entry in catalog().items():

@@ -234,12 +234,12 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     notes += folder
     if model is not None:
         config = {"model": model, **config}
-    known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, memory.key, *_told(tool, found)}
+    known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, memory.key, *_unset(tool, found)}
     rest = {name: value for name, value in found.items() if name not in known and not name.startswith("*")}
     rest = {name: value for name, value in rest.items() if not matters(tool, before, name, found)}
     silent = [name for name in rest if silenced(tool, name)]
     sorted_out = accounted(tool, {name: value for name, value in rest.items() if name not in silent})
-    _whose(tool, len(read), sorted_out)
+    _refuse_foreign_file(tool, len(read), sorted_out)
     unread_keys = Accounts(
         (*silent, *sorted_out.of_no_account), (*sorted_out.left_out, *memory.left_out), sorted_out.unknown
     )
@@ -271,7 +271,7 @@ _STRANGE = 8
 """Keys that nobody knows, from which on they have to be fewer than those that somebody does."""
 
 
-def _whose(tool: Tool, read: int, accounts: Accounts) -> None:
+def _refuse_foreign_file(tool: Tool, read: int, accounts: Accounts) -> None:
     """Raise ConfigError for a file of which most keys are none of the tool's."""
     strange, known = accounts.unknown, read + len(accounts.of_no_account) + len(accounts.left_out)
     if len(strange) >= _STRANGE and len(strange) > known:
@@ -309,7 +309,7 @@ def _is_bare(text: str) -> bool:
     return any(tool.program and f"{text.strip()} ".startswith(f"{tool.program} ") for tool in TOOLS.values())
 
 
-def _told(tool: Tool, found: Mapping[str, Any]) -> Iterator[str]:
+def _unset(tool: Tool, found: Mapping[str, Any]) -> Iterator[str]:
     """Keys that say what a missing setting means: values left to the tool, and switches that are off."""
     for key in tool.keys:
         yield from (name for name in key.names if found.get(name) in _UNSET)
@@ -326,7 +326,7 @@ def _with_dashes(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[st
 
     Source: vllm, utils/argparse_utils.py, `load_config_file` of `vllm serve --config`.
     """
-    if syntax not in ("yaml", "json") or len(found) < _FLAGS_AT_LEAST or _knowing(syntax, found) is not None:
+    if syntax not in ("yaml", "json") or len(found) < _FLAGS_AT_LEAST or _tool_by_key(syntax, found) is not None:
         return syntax, found
     flags = {f"--{name.replace('_', '-')}": value for name, value in found.items()}
     for tool in TOOLS.values():
@@ -350,7 +350,7 @@ _NESTED = {"json", "yaml", "toml", "overrides"}
 """Syntaxes in which the same keys may stand."""
 
 
-def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
+def _tool_by_key(syntax: str, found: Mapping[str, Any]) -> Tool | None:
     """The tool of which a file of this syntax has a key that tells."""
     for tool in TOOLS.values():
         same = tool.syntax == syntax or {tool.syntax, syntax} <= _NESTED
@@ -414,7 +414,7 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
     first = next(iter(_COMPOSED))
     if any(name.startswith(f"{first}.") for name in found):
         raise UnsupportedError(first, _COMPOSED[first])
-    known = _knowing(syntax, found) or _by_flags(found)
+    known = _tool_by_key(syntax, found) or _by_flags(found)
     if known is not None:
         return known
     for name, why in _COMPOSED.items():
@@ -447,7 +447,7 @@ def _understood(tool: Tool, found: Mapping[str, Any]) -> Iterator[tuple[str, str
     for key in tool.keys:
         for name in key.names:
             if name in found and found[name] not in _UNSET:
-                yield name, key.path, _ours(key, name, found[name])
+                yield name, key.path, _setting_value(key, name, found[name])
         if key.off and key.off in found:
             yield key.off, key.path, False
     for meaning in tool.meanings:
@@ -456,7 +456,7 @@ def _understood(tool: Tool, found: Mapping[str, Any]) -> Iterator[tuple[str, str
                 yield from ((name, path, value) for name in meaning.keys)
 
 
-def _ours(key: Key, name: str, value: Any) -> Any:
+def _setting_value(key: Key, name: str, value: Any) -> Any:
     if key.off is not None and isinstance(value, str) and OUTSIDE.fullmatch(value):
         return True  # a bare flag, before a variable that adds others
     if key.joined and isinstance(value, str) and "," in value:

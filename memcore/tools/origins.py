@@ -145,7 +145,7 @@ def _of_tool(source: Source, other: Imported, gpus: int | None) -> Origins:
     accounts, tables = other.accounts, other.tool.vocabulary
 
     def shown(key: str) -> str:
-        return _spoken(other, key, source.text)
+        return _as_written(other, key, source.text)
 
     silent = tuple(Unread(source.name, shown(key), _why(tables, key)) for key in accounts.of_no_account)
     left = tuple(Unread(source.name, shown(key), why)
@@ -209,7 +209,7 @@ def _weighed(
     silent: list[Unread] = []
     for key, changed in decided.items():
         needed = not changed and _needed(keys, key, again)
-        paths = [path for path in whole if path in lone and _akin(key, path)] if needed else changed
+        paths = [path for path in whole if path in lone and _names_section_of(key, path)] if needed else changed
         name = shown(key)
         if name.startswith("*"):
             continue  # no key of the text
@@ -271,7 +271,7 @@ def _reads(keys: Mapping[str, Any], again: Callable[[Mapping[str, Any]], Mapping
     return True
 
 
-def _akin(key: str, path: str) -> bool:
+def _names_section_of(key: str, path: str) -> bool:
     """Return whether a key's name says the section that a setting is in, as `optimizer._component_` does."""
     return not {*path.split(".")}.isdisjoint(key.split("."))
 
@@ -279,7 +279,7 @@ def _akin(key: str, path: str) -> bool:
 _LAUNCHERS = re.compile(r"-{0,2}(?:n_?procs?[_-]per[_-]node|num[_-]processes|num[_-]gpus)", re.IGNORECASE)
 
 
-def _spoken(other: Imported, key: str, text: str) -> str:
+def _as_written(other: Imported, key: str, text: str) -> str:
     """A key as the text has it."""
     if key == MODEL:
         return "model"

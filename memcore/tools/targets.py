@@ -31,7 +31,7 @@ def targets(found: object) -> object:
             _ends(found) if pattern else [each.strip().rpartition(".")[2] for each in found.split(",")]
         )
     elif isinstance(found, list):
-        parts = [part.strip() if isinstance(part, str) else part for each in found for part in _apart(each)]
+        parts = [part.strip() if isinstance(part, str) else part for each in found for part in _names_in(each)]
         listed = [
             end for each in parts for end in ([each] if each in _LINEAR or not isinstance(each, str) else _ends(each))
         ]
@@ -42,7 +42,7 @@ def targets(found: object) -> object:
     return list(dict.fromkeys(each for each in listed if each != ""))
 
 
-def _apart(found: object) -> Sequence[object]:
+def _names_in(found: object) -> Sequence[object]:
     """An item of a list, which on a command line may end with a comma or hold several names."""
     plain = isinstance(found, str) and re.fullmatch(r"[\w.\s,-]+", found)
     return [each for each in found.split(",") if each.strip()] if isinstance(found, str) and plain else [found]

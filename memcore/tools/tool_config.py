@@ -122,7 +122,7 @@ def keys_of(tool: Tool, config: Config, path: str, known: Mapping[str, Any]) -> 
                 yield from [(key.name, True)] if value else [(key.off, True)] if key.off else []
             else:
                 times = (config.get(key.times) or 1) if key.times else 1
-                theirs = value * times if times != 1 else _theirs(key, value)
+                theirs = value * times if times != 1 else _key_value(key, value)
                 yield from [] if theirs is None else [(key.name, theirs)]
             return
     meant = [each for each in tool.meanings if each.sets.get(path) == value and path in each.sets]
@@ -138,7 +138,7 @@ def _has_word(key: Key, value: Any) -> bool:
     return value in key.values if key.values is not None else not key.but or value != key.but
 
 
-def _theirs(key: Key, value: Any) -> Any:
+def _key_value(key: Key, value: Any) -> Any:
     if key.spelled is not None:
         return key.spelled(value)
     if key.joined and isinstance(value, list):

@@ -131,7 +131,7 @@ def _placed(model: Model, *, imatrix: bool) -> list[tuple[GgufTensor, Place | No
     """
     tensors = gguf_tensors(model)
     layers, experts = model.num_layers, _experts(model)
-    groups, seventy = _groups(model), _seventy(model)
+    groups, seventy = _groups(model), _is_70b(model)
     roles = {tensor.name: _role(tensor.name) for tensor in tensors}
     values = sum(role == "value" for role in roles.values())
     counters: Counter[str] = Counter()
@@ -176,7 +176,7 @@ def _groups(model: Model) -> int:
     return 0
 
 
-def _seventy(model: Model) -> bool:
+def _is_70b(model: Model) -> bool:
     """Return the layers of what llama.cpp calls a 70B model: 80, with grouped queries if it is a Llama."""
     return model.num_layers == 80 and (
         (model.network.family in _LLAMAS and _groups(model) > 1) or model.network.family in _EIGHTY

@@ -63,7 +63,7 @@ def layer_of(to: Builder, layer: Layer, index: int, tensor: Tensor, *, last: boo
     if inner is None and not behind:
         inner = names[0 if alone else 1]
     current = normed(inner, second) if inner else second
-    current = fed(to, layer, current)
+    current = feed_forward(to, layer, current)
     if sandwich:
         current = normed("post_ffw_norm", current)
     if scaled:
@@ -82,7 +82,7 @@ def _ordered(to: Builder, current: Tensor, residual: Tensor, families: frozenset
 
 def _single(to: Builder, layer: Layer, index: int, tensor: Tensor, names: list[str], *, last: bool) -> Tensor:
     current = to.norm(layer.norms[0], names[0], tensor)
-    current = mixed(to, layer, index, current) if layer.mixers else fed(to, layer, current)
+    current = mixed(to, layer, index, current) if layer.mixers else feed_forward(to, layer, current)
     if last:
         current, tensor = to.selected(current), to.selected(tensor)
     return apply("ADD", current, tensor)
@@ -96,7 +96,7 @@ def _parallel(
     if last:
         tensor, start, current = (to.selected(each) for each in values)
     inner = start if len(layer.norms) < 2 else to.norm(layer.norms[1], names[1], tensor)
-    found = fed(to, layer, inner)
+    found = feed_forward(to, layer, inner)
     first = (current, found) if to.model.network.family == "phi" else (found, current)
     return apply("ADD", apply("ADD", *first), tensor)
 
@@ -227,7 +227,7 @@ def _latent(to: Builder, part: LatentAttention, index: int, tensor: Tensor) -> T
     return to.linear("attn_output", found)
 
 
-def fed(to: Builder, layer: Layer, tensor: Tensor) -> Tensor:
+def feed_forward(to: Builder, layer: Layer, tensor: Tensor) -> Tensor:
     """The layer's feed-forward layers; a second one sees the same tensor."""
     found = [_ffn(to, ffn, tensor, sparse=layer.has_experts) for ffn in layer.ffns]
     return found[0] if len(found) == 1 else apply("ADD", found[0], found[1])

@@ -28,7 +28,7 @@ from memcore.serving.outside_allocator import CATEGORY, context_and_nccl
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
-from memcore.serving.stages import Stage, alike
+from memcore.serving.stages import Stage, merged_stages
 from memcore.units import GiB
 
 _ENGINE = "lmdeploy, src/turbomind/turbomind.cc, CreateEngine"
@@ -74,7 +74,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 def budget(job: ServingJob) -> Budget:
     """What each rank holds."""
     chosen = job.chosen(Options)
-    groups = alike(job.model, 1, job.basics.stored)
+    groups = merged_stages(job.model, 1, job.basics.stored)
     found, later = [], []
     for stage, *_ in groups:
         step = list(_running(job, chosen, stage))

@@ -39,7 +39,7 @@ from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
-from memcore.serving.stages import Stage, alike
+from memcore.serving.stages import Stage, merged_stages
 from memcore.symbols import product, round_up
 from memcore.units import GiB, MiB
 
@@ -335,7 +335,7 @@ def _drafting(basics: Basics, number: tuple[int, ...]) -> int:
 def budget(job: ServingJob) -> Budget:
     """Return what each rank holds."""
     chosen = job.chosen(Options)
-    groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
+    groups = merged_stages(job.model, job.basics.layout.pipeline, job.basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
     least = min((rank.tokens for rank in found if rank.tokens is not None), default=None)
     line = None

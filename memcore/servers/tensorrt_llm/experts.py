@@ -46,7 +46,7 @@ PACKS: dict[str, Callable[[int, int, int, int], Packed]] = {CUTLASS: _cutlass, T
 """How experts in MXFP4 are padded."""
 
 
-def beside(job: ServingJob, chosen: str, tokens: int, stage: Stage) -> Iterator[Entry]:
+def deep_gemm_buffers(job: ServingJob, chosen: str, tokens: int, stage: Stage) -> Iterator[Entry]:
     """DeepGEMM's buffers: as many tokens for each expert of the rank as a step has in all."""
     stored = job.basics.stored
     found = next((ffn for layer in stage.kinds for ffn in _experts(layer)), None)

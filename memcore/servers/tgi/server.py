@@ -32,7 +32,7 @@ from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
-from memcore.serving.stages import Stage, alike
+from memcore.serving.stages import Stage, merged_stages
 from memcore.units import GiB, MiB
 
 _WARMUP = "text-generation-inference, models/flash_causal_lm.py, warmup"
@@ -134,7 +134,7 @@ def _block(basics: Basics) -> int:
 def budget(job: ServingJob) -> Budget:
     """What each rank holds."""
     chosen = job.chosen(Options)
-    groups = alike(job.model, 1, job.basics.stored)
+    groups = merged_stages(job.model, 1, job.basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
     blocks = blocks_of(found)
     later = list(_graphs(chosen))

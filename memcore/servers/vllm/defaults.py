@@ -48,7 +48,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     item = _largest_item(basics) if images and found.whole_items else 0
     tokens = max(tokens, item if found.steps_for_items else 0, _uncut(basics))
     utilization = read.take(VllmSettings.gpu_memory_utilization, found.utilization)
-    chosen = _either(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
+    chosen = _inference_or_engine(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
     if found.shortest_steps:
         tokens = min(tokens, chosen * basics.max_model_len)
     kept = read.given(VllmSettings.kv_offloading_size) or 0
@@ -66,7 +66,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         cache_bytes=read.given(VllmSettings.kv_cache_memory_bytes),
         tokens=read.take(VllmSettings.max_num_batched_tokens, tokens),
         sequences=chosen,
-        block_size=_either(read, Inference.block_size, ServerSettings.block_size, block),
+        block_size=_inference_or_engine(read, Inference.block_size, ServerSettings.block_size, block),
         pooling=_pools(basics),
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled and stack_of(basics).windows,
@@ -93,7 +93,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 def _engine(found: Facts, basics: Basics, loras: int) -> Facts:
     """The former engine's facts, where a release falls back to it."""
     if (found.falls_back and (loras or basics.layout.pipeline > 1)) or (
-        found.falls_back_for_states and (_recurrent(basics) or _old(basics))
+        found.falls_back_for_states and (_recurrent(basics) or _needs_v0(basics))
     ):
         return former(found)
     return found
@@ -162,7 +162,7 @@ def _recurrent(basics: Basics) -> bool:
     )
 
 
-def _old(basics: Basics) -> bool:
+def _needs_v0(basics: Basics) -> bool:
     """Whether the former engine is needed for a GPU or a dtype."""
     return basics.dtype == "fp32" or (basics.accelerator is not None and not basics.accelerator.has_bf16)
 
@@ -172,7 +172,7 @@ def _chunked(basics: Basics) -> bool:
     return masked or bool(text_config(basics.raw).get("attention_chunk_size"))
 
 
-def _either(read: Defaults, own: Setting[int], other: Setting[int], default: int) -> int:
+def _inference_or_engine(read: Defaults, own: Setting[int], other: Setting[int], default: int) -> int:
     """A setting that files have under `inference` or under `engine`."""
     given, also = read.given(own), read.given(other)
     if given is not None and also is not None and given != also:

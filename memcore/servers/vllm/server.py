@@ -76,7 +76,7 @@ from memcore.serving.profile import (
     widest,
 )
 from memcore.serving.server_weights import cached_layers, rank_weights
-from memcore.serving.stages import Stage, alike
+from memcore.serving.stages import Stage, merged_stages
 from memcore.serving.weights import unsplit
 from memcore.symbols import round_up
 from memcore.units import GiB, format_bytes
@@ -88,7 +88,7 @@ _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documen
 def budget(job: ServingJob) -> Budget:
     """What each rank holds."""
     chosen, basics = job.chosen(Options), job.basics
-    groups = alike(basics.model, basics.layout.pipeline, basics.stored)
+    groups = merged_stages(basics.model, basics.layout.pipeline, basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
     blocks = _blocks(found)
     ranks = of_stages(groups, [_with_cache(rank, blocks) for rank in found])

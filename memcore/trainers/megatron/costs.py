@@ -113,12 +113,12 @@ def recomputed(job: Job) -> tuple[float, float]:
         if recompute.method == "block":
             share = min(recompute.layers * job.stages * job.stages_each / model.num_layers, 1.0)
         return share, share
-    again = sum(times * _again(model, layer, recompute.modules) for layer, times in model.layers)
+    again = sum(times * _recomputed_parameters(model, layer, recompute.modules) for layer, times in model.layers)
     looked_up = 0 if model.network.embedding_and_head.tied else model.sizes["V"] * model.sizes["h"]
     return again / (model.active_parameters - looked_up), float("core_attn" in recompute.modules)
 
 
-def _again(model: Model, layer: Layer, modules: frozenset[str]) -> float:
+def _recomputed_parameters(model: Model, layer: Layer, modules: frozenset[str]) -> float:
     """Parameters of a layer's products that run again with these modules, of experts those that a token chooses."""
     parts: list[object] = []
     routed = 0.0

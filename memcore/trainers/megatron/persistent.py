@@ -77,7 +77,7 @@ class MegatronPersistent(Workspaces):
         rows = self._measured
         return {expert: [rows[place] for place in places] for expert, (_, places) in self.content.learning.items()}
 
-    def _over(self, *, expert: bool) -> str:
+    def _optimizer_ranks(self, *, expert: bool) -> str:
         """The symbol of the ranks that share a parameter's optimizer."""
         if self.job.states.outer:
             return "zoe" if expert else "zo"
@@ -93,7 +93,7 @@ class MegatronPersistent(Workspaces):
             if share is None:
                 found += sum([each.count * aligned(size * item) for each, size in rows])
                 continue
-            over = self._over(expert=expert) if optimized else _ranks(expert=expert)
+            over = self._optimizer_ranks(expert=expert) if optimized else _ranks(expert=expert)
             times, ranks = -share.numerator, self.job.sizes[over] * share.denominator
             found += sum([each.count * aligned(-(size * times // ranks) * item) for each, size in rows])
         return found
@@ -111,7 +111,7 @@ class MegatronPersistent(Workspaces):
 
     def _kept(self, *, stays: bool) -> Fraction:
         """The share of parameters whose optimizer is on the GPU."""
-        return Fraction(1) if stays else _rest(self.job.states.offloaded)
+        return Fraction(1) if stays else _fraction_on_gpu(self.job.states.offloaded)
 
     @cached_property
     def workspaces(self) -> int:
@@ -299,7 +299,7 @@ class MegatronPersistent(Workspaces):
                 if self._owned[index]:
                     yield self.entry(rule, each.path, shape, dtype, self._owned[index], lifetime)
                 continue
-            over = self._over(expert=each.expert)
+            over = self._optimizer_ranks(expert=each.expert)
             ranks = self.job.sizes[over] if states.sharded else 1
             if ranks * kept.denominator > 1:
                 divisor: str | int = over if kept == 1 else ranks * kept.denominator
@@ -376,6 +376,6 @@ def _ranks(*, expert: bool) -> str:
 
 
 @lru_cache(maxsize=64)
-def _rest(offloaded: float) -> Fraction:
+def _fraction_on_gpu(offloaded: float) -> Fraction:
     """Return what is left of all when a part is on the host."""
     return 1 - Fraction(offloaded).limit_denominator(1000)

@@ -203,7 +203,7 @@ class MegatronRank(Rank):
         """Return what the last offloaded groups of a chunk take once they are back."""
         return self.recorded[kind].waiting.returned
 
-    def _front(self, number: int, forward: bool, live: Live) -> int | None:
+    def _next_backward(self, number: int, forward: bool, live: Live) -> int | None:
         """The kind of chunk whose backward pass comes next while a forward pass runs, if something of it is back."""
         flying = [kind for kind, count in enumerate(live) if count and self._ahead(kind)] if forward else []
         at_once = flying and self._at_once(number) and self._ahead(self._kinds[number])
@@ -244,7 +244,7 @@ class MegatronRank(Rank):
         """Return the most that a pass of a chunk holds, in addition to what stays."""
         number, forward, live = flight
         peaks = self._pass(number, live).peaks[forward]
-        around = self._bytes(live, self._front(*flight))
+        around = self._bytes(live, self._next_backward(*flight))
         return around + max([peak + self.persistent.passing_bytes(phase) for phase, peak in peaks.items()])
 
     @cached_property
@@ -273,7 +273,7 @@ class MegatronRank(Rank):
     def _placed(self, number: int, forward: bool, live: Live) -> Iterator[Moment]:
         """The moments of a pass of a chunk, on top of what is there besides."""
         kind = self._kinds[number]
-        front = self._front(number, forward, live)
+        front = self._next_backward(number, forward, live)
         around = self.persistent.before_step + self._bytes(live, front)
         chunk = self._pass(number, live)
         share = replace(chunk.job.share, first_layer=self.job.layout[self.job.stage][number].start)
@@ -353,7 +353,7 @@ class MegatronRank(Rank):
         found: list[Sample] = []
         for number, forward, live in self._flights():
             chunk = self._pass(number, live)
-            flying = plus(base, levels_of(ledger(self.flying(live, self._front(number, forward, live)))))
+            flying = plus(base, levels_of(ledger(self.flying(live, self._next_backward(number, forward, live)))))
             for sample in _samples(chunk, forward=forward):
                 passing = levels_of(ledger(self.persistent.passing(sample.phase)))
                 found.append(replace(sample, levels=plus(plus(flying, passing), sample.levels)))

@@ -75,7 +75,7 @@ _GENERATION = ("use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "sleep_le
 _SHARE = 0.9
 
 
-def _awake(found: Mapping[str, Any]) -> list[str]:
+def _notes_of_rollout_engine(found: Mapping[str, Any]) -> list[str]:
     """A note on an inference engine on the same GPUs that does not sleep during the update.
 
     Source: ms-swift 4.5, swift/megatron/arguments/megatron_args.py (`sleep_level` 0, `use_vllm`).
@@ -170,7 +170,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
     if found.get("rlhf_type") == "grpo":
         notes += ["only the update is counted, not generation",
                   "log-probabilities of vocabulary shards are counted as a supervised loss"]  # fmt: skip
-        notes += _awake(found)
+        notes += _notes_of_rollout_engine(found)
         found = {name: value for name, value in found.items() if name not in _GENERATION}
     normalized = {"attention_backend": "flash", "global_batch_size": 16, **found, _FRAMEWORK: "ms-swift"}
     normalized["attention_backend"] = re.sub(r"^flash_\d$", "flash", str(normalized["attention_backend"]))

@@ -104,10 +104,10 @@ def _described(config: Config) -> dict[str, Any] | None:
     own = {"model_type": kind, **{name: content[name] for name in _DIMENSIONS.split() if content.get(name) is not None}}
     if kind == "smollm3":
         own[_PERIODIC] = content.get(_PERIODIC)
-    return own if _same(model, own) else None
+    return own if _describes_all(model, own) else None
 
 
-def _same(model: Model, own: Mapping[str, Any]) -> bool:
+def _describes_all(model: Model, own: Mapping[str, Any]) -> bool:
     """Whether a config of nanotron's keys alone describes all of a network."""
     try:
         again = find_model({name: value for name, value in own.items() if value is not None})

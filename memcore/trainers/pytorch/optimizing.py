@@ -31,7 +31,7 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
     if momentum is not None and name not in with_momentum:
         read.refuse(Training.optimizer.momentum, "applies to {}, found {!r}", joined(" and ", with_momentum), name)
     named = f"{name}-momentum" if name in with_momentum and momentum else name
-    row = _row(read, engine, named)
+    row = _optimizer_row(read, engine, named)
     reason = "the Hugging Face Trainer's and torchtitan's choice" if row.default == "fused" else "the library's choice"
     own = framework_of(read).step
     usual, reason = own or row.default, "the framework's choice" if own else reason
@@ -63,7 +63,7 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
     return replace(row, on_host=True, maps=0), Implementation()
 
 
-def _row(read: Defaults, engine: Engine, named: str) -> Optimizer:
+def _optimizer_row(read: Defaults, engine: Engine, named: str) -> Optimizer:
     """The row of the implementation that is asked for, else of one that steps with what FSDP leaves of matrices."""
     given = read.given(Training.optimizer.implementation)
     if given is None and OPTIMIZERS[named].whole and engine.shards and not engine.flat:

@@ -89,9 +89,9 @@ class _Row:
             return _Row(self.starts, [_single(value + runtime) for value in self.values])
         moved = [start + size for start in self.starts if start + size <= most]
         starts = sorted({*self.starts, *moved})
-        return _Row(starts, [self._better(start, size, runtime) for start in starts])
+        return _Row(starts, [self._best_runtime(start, size, runtime) for start in starts])
 
-    def _better(self, room: int, size: int, runtime: float) -> float:
+    def _best_runtime(self, room: int, size: int, runtime: float) -> float:
         without = self.at(room)
         return without if room < size else max(without, _single(self.at(room - size) + runtime))
 

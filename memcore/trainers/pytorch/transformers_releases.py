@@ -118,7 +118,7 @@ def release(read: Defaults, framework: str = "transformers") -> Release | None:
     """
     given, named = str(read.given(EngineSettings.framework_version) or ""), str(read.given(EngineSettings.framework))
     if named.lower() != framework:
-        return _beneath(named.lower(), given) if framework == "transformers" else None
+        return _transformers_of(named.lower(), given) if framework == "transformers" else None
     found = _RELEASE.match(given)
     if found is not None:
         return int(found[1]), int(found[2])
@@ -126,7 +126,7 @@ def release(read: Defaults, framework: str = "transformers") -> Release | None:
     return (int(major), 0) if major.isdecimal() and len(major) < 3 else None
 
 
-def _beneath(tool: str, version: str) -> Release | None:
+def _transformers_of(tool: str, version: str) -> Release | None:
     """The release of transformers that a tool's version runs; of one before the table's first, that of the first."""
     if tool not in _RUNS or not _TOOL.match(version):
         return None

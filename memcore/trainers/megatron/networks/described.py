@@ -46,7 +46,7 @@ def described(config: Config) -> dict[str, Any] | None:
         again = find_model(found)
     except MemcoreError:
         return None
-    return found if _same(own, again) else None
+    return found if _same_network(own, again) else None
 
 
 def numbers(config: Config) -> dict[str, Any]:
@@ -183,16 +183,16 @@ def _order(model: Model) -> Iterator[Layer]:
         yield from run * times
 
 
-def _same(one: Model, other: Model) -> bool:
+def _same_network(one: Model, other: Model) -> bool:
     """Whether two networks have the same layers of the same sizes, apart from dropout, which is a setting."""
     if one.network.towers or any(one.sizes.get(name) != size for name, size in other.sizes.items() if name != "P"):
         return False
-    pairs = [(_quiet(a), _quiet(b)) for a, b in {*zip(_order(one), _order(other), strict=False)}]
+    pairs = [(_without_dropout(a), _without_dropout(b)) for a, b in {*zip(_order(one), _order(other), strict=False)}]
     ends = (_without(each.network.embedding_and_head) for each in (one, other))
     return one.num_layers == other.num_layers and all(a == b for a, b in pairs) and len({*ends}) == 1
 
 
-def _quiet(layer: Layer) -> Layer:
+def _without_dropout(layer: Layer) -> Layer:
     mixer, ffn = layer.mixer, layer.feed_forward
     ffn = replace(ffn, groups=None) if isinstance(ffn, Experts) else ffn
     mixer = mixer if mixer is None else replace(mixer, dropout=0.0)
