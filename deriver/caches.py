@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
+from torch.fx.experimental import _config as fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from deriver import building, sampling
@@ -123,7 +124,7 @@ def _cached(model: Any, length: int) -> Cached | None:
     """The elements of the cache after a number of tokens; None where there is no cache."""
     # Grouped products of experts take 16 bits only.
     model = model.to(torch.bfloat16).eval()
-    with torch.no_grad(), torch.device("meta"), _Unknown():
+    with torch.no_grad(), torch.device("meta"), _Unknown(), fx.patch(meta_nonzero_assume_all_nonzero=True):
         output = model(**_inputs(model, length), use_cache=True)
     cache = getattr(output, "past_key_values", None) or getattr(output, "cache_params", None)
     if cache is None:

@@ -188,6 +188,7 @@ def _facts(keys: Keys, outer: Mapping[str, tuple[int, ...]], cached: bool | None
         cached=cached,
         rotary="none" if any(kind_of(each) == "position" and not _BESIDE.search(each) for each in outer) else "full",
         latent=_turned(keys),
+        pool=_integer(keys, ("index_kpool",)) or 1,
         activation=_activation(keys),
         other=known is False,
     )

@@ -114,6 +114,8 @@ class Facts(NamedTuple):
     rotary: str = "full"
     latent: tuple[int, int] | None = None
     """Elements of a head that are rotated, and the width of a value."""
+    pool: int = 1
+    """Tokens that share a key of an indexer, where it pools."""
     activation: str | None = None
     """The function within its feed-forward layers, as far as the file names one."""
     other: bool = False
@@ -360,6 +362,9 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
         del left[f"{each}.weight"]
     indexer = _indexer(left, f"{before}indexer.", symbol)
     keys: tuple[Shape, ...] = (indexer[0].axes[0],) if indexer else ()
+    pools = any(each.name.endswith(_POOLED) for each in indexer)
+    if pools:
+        keys = (*keys, *keys, (1,))
     return LatentAttention(
         module=before.rstrip("."),
         queries=tuple(queries),
@@ -372,9 +377,14 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
         rotary="interleaved" if turned else "none",
         variant="deepseek_v3",
         indexer=indexer,
+        pool=facts.pool if pools else 1,
         mask=facts.mask,
         cached=() if facts.other else ((lk,), *([(r,)] if turned else []), *keys),
     )
+
+
+_POOLED = "indexer.index_kpool_compress_gate"
+"""What weighs the tokens of a pool. transformers caches it next to each key, and whether the token counts."""
 
 
 def _indexer(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> tuple[Weight, ...]:

@@ -20,8 +20,8 @@ from memcore.records import dataclass
 from memcore.symbols import Quotient, Shape
 
 
-def _other(name: str, *axes: Shape, kind: str = "other") -> Weight:
-    return Weight(name, axes, kind)
+def _other(name: str, *axes: Shape, kind: str = "other", split: str | None = None) -> Weight:
+    return Weight(name, axes, kind, split=split)
 
 
 # Gemma 3n and 4: the last layers use the keys and values of earlier ones.
@@ -182,14 +182,16 @@ class Compressed:
             _other(f"{m}.sinks", ("a",), kind="attention"),
             _other(f"{m}.q_a_proj.weight", (lq,), ("h",), kind="attention"),
             _other(f"{m}.q_a_norm.weight", (lq,), kind="norm"),
-            _other(f"{m}.q_b_proj.weight", ("a", d), (lq,), kind="attention"),
+            _other(f"{m}.q_b_proj.weight", ("a", d), (lq,), kind="attention", split="outer"),
             _other(f"{m}.kv_proj.weight", (d,), ("h",), kind="attention"),
             _other(f"{m}.kv_norm.weight", (d,), kind="norm"),
-            _other(f"{m}.o_a_proj.weight", (groups, lo), (Quotient(("a", d), groups),), kind="attention"),
-            _other(f"{m}.o_b_proj.weight", ("h",), (groups, lo), kind="attention"),
+            _other(
+                f"{m}.o_a_proj.weight", (groups, lo), (Quotient(("a", d), groups),), kind="attention", split="outer"
+            ),
+            _other(f"{m}.o_b_proj.weight", ("h",), (groups, lo), kind="attention", split="inner"),
         ]
         if self.kind == "sliding_attention":
-            return SpecialMixer(m, "deepseek_v4", tuple(weights), (), cached=((2, d),), mask="sliding")
+            return SpecialMixer(m, "deepseek_v4", tuple(weights), (), cached=((2, d),), mask="sliding", table="main")
         return self._compressed(reader, weights, d, lq)
 
     def _compressed(self, reader: Reader, weights: list[Weight], d: str, lq: str) -> SpecialMixer:
@@ -223,7 +225,8 @@ class Compressed:
             ]
             cached = ((d,), (Quotient((d,), t),), (Quotient((j,), t),))
             state = ((2, t, d), (2, t, j))
-        return SpecialMixer(m, "deepseek_v4", tuple(weights), state, frozenset({"sparse"} if sparse else ()), cached)
+        options = frozenset({"sparse"} if sparse else ())
+        return SpecialMixer(m, "deepseek_v4", tuple(weights), state, options, cached, table="compress")
 
 
 _COMPRESSION = {128: "heavily_compressed_attention", 4: "compressed_sparse_attention", 0: "sliding_attention"}

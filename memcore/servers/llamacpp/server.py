@@ -603,6 +603,7 @@ SERVER = Server(
     budget=budget,
     least=least,
     splits=True,
+    loads_gguf=True,
     usual_length=usual_length,
     proposes=frozenset({"draft", "mtp", "ngram"}),
     drafted=drafted,

@@ -20,7 +20,7 @@ from memcore.networks.parts import LatentAttention
 from memcore.records import dataclass
 from memcore.servers.sglang import supported
 from memcore.servers.sglang.compressed import FAMILY, PAGE, SEQUENCES, WINDOW_RATIO, Compressed, compressed
-from memcore.servers.sglang.experts import left_behind
+from memcore.servers.sglang.experts import kept_scales, left_behind
 from memcore.servers.sglang.graphs import fused_sums, graphs, prompt_sizes
 from memcore.servers.sglang.positions import too_long
 from memcore.servers.sglang.settings import SglangSettings
@@ -401,7 +401,8 @@ class _Rank:
 
 
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
-    weights = [*rank_weights(job, stage, tables="fp32"), *left_behind(job, chosen.expert_kernels, chosen.number, stage)]
+    weights = rank_weights(job, stage, tables="fp32")
+    weights += [*kept_scales(job, weights), *left_behind(job, chosen.expert_kernels, chosen.number, stage)]
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
     available = tokens = None
     slots = checked = 0
