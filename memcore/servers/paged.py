@@ -28,7 +28,7 @@ class Held:
 
 
 def held(job: ServingJob, entries: Sequence[Entry], paging: Paging, line: float, share: float = 1) -> Held:
-    """A rank whose cache gets a `share` of what its entries leave of a `line` up to which its server plans."""
+    """Return a rank whose cache gets a `share` of what its entries leave of a `line` up to which its server plans."""
     room = None if job.capacity is None else int(share * (line - sum(entry.bytes for entry in entries)))
     less, more = uncertainty(entries, job.capacity)
     uncertain = int(share * more), int(share * less)
@@ -43,7 +43,7 @@ def blocks_of(found: Sequence[Held]) -> int | None:
 def with_cache(
     job: ServingJob, found: Held, blocks: int | None, source: str, later: Sequence[Entry] = ()
 ) -> RankBudget:
-    """The rank with its blocks, and with what is allocated behind them."""
+    """Return the rank with its blocks, and with what is allocated behind them."""
     entries = [*found.entries, *later]
     if blocks:
         sizes = {"blocks": blocks, "block bytes": found.paging.block}
@@ -60,7 +60,7 @@ def with_cache(
 
 
 def pool(job: ServingJob, found: Sequence[Held], blocks: int | None, *, starts_with: int = 1) -> Pool | None:
-    """The blocks of all sequences; the server does not start where they hold no `starts_with` tokens of one."""
+    """Return the blocks of all sequences; the server does not start where they hold no `starts_with` tokens of one."""
     paging = max((each.paging for each in found), key=lambda each: each.block)
     if not paging.groups:
         return None

@@ -76,7 +76,7 @@ class Options:
 
     @property
     def length(self) -> int:
-        """Tokens of a whole sequence."""
+        """Return tokens of a whole sequence."""
         return self.prompt + self.output
 
 

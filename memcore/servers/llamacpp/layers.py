@@ -30,7 +30,7 @@ from memcore.serving.gguf_types import row_bytes
 
 
 def layer_of(to: Builder, layer: Layer, index: int, tensor: Tensor, *, last: bool) -> Tensor:
-    """A layer, with the residual connections of its family."""
+    """Return a layer, with the residual connections of its family."""
     last = last and to.model.network.family not in SELECTS_LATE
     names = to.names[index]
     norms = dict(zip(names, layer.norms, strict=True))
@@ -228,7 +228,7 @@ def _latent(to: Builder, part: LatentAttention, index: int, tensor: Tensor) -> T
 
 
 def feed_forward(to: Builder, layer: Layer, tensor: Tensor) -> Tensor:
-    """The layer's feed-forward layers; a second one sees the same tensor."""
+    """Return the layer's feed-forward layers; a second one sees the same tensor."""
     found = [_ffn(to, ffn, tensor, sparse=layer.has_experts) for ffn in layer.ffns]
     return found[0] if len(found) == 1 else apply("ADD", found[0], found[1])
 
@@ -247,7 +247,7 @@ def _ffn(to: Builder, part: Ffn, tensor: Tensor, *, sparse: bool) -> Tensor:
 
 
 def _activated(part: FeedForward | Experts, tensor: Tensor) -> Tensor:
-    """An activation without a gate."""
+    """Return an activation without a gate."""
     if part.activation in {"relu2", "relu_squared"}:
         return apply("SQR", apply("RELU", tensor))
     return apply("XIELU" if part.activation == "xielu" else "GELU", tensor)
@@ -266,7 +266,7 @@ def _dense(to: Builder, part: FeedForward, tensor: Tensor, suffix: str) -> Tenso
 
 
 def _chosen(to: Builder, part: Experts, tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """The experts of every token, and their weights."""
+    """Return the experts of every token, and their weights."""
     tokens, experts, chosen = tensor.ne[1], to.size("E"), to.size(part.routed)
     family = to.model.network.family
     logits = to.linear("ffn_gate_inp", tensor)

@@ -156,7 +156,7 @@ _ROWS = frozenset({"F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"}
 
 
 def row_of(build: int | None) -> str:
-    """The row of `RELEASES` for a build; the newest where none is given."""
+    """Return the row of `RELEASES` for a build; the newest where none is given."""
     return next((row for below, row in _BUILDS if build is not None and build < below), "2026")
 
 
@@ -181,7 +181,7 @@ class Layout:
         self._patterns = [(re.compile(pattern), device) for pattern, device in flags.overrides]
 
     def _context(self) -> tuple[int, int]:
-        """Tokens in all, and cells of each cache."""
+        """Return tokens in all, and cells of each cache."""
         flags = self.flags
         context = round_up(flags.context or self.model.sizes["P"], 256)
         if flags.unified or flags.sequences == 1:
@@ -191,7 +191,7 @@ class Layout:
 
     @property
     def micro_batch(self) -> int:
-        """Tokens of a micro-batch: never more than a batch or the context."""
+        """Return tokens of a micro-batch: never more than a batch or the context."""
         return min(self.flags.micro_batch, self.flags.batch, self.context)
 
     @property
@@ -207,7 +207,7 @@ class Layout:
         return tuple(each / whole for each in accumulate(shares))
 
     def layer_device(self, layer: int) -> str:
-        """The device of a layer; the output is the layer behind the last."""
+        """Return the device of a layer; the output is the layer behind the last."""
         if layer not in self._devices:
             self._devices[layer] = self._device_of(layer)
         return self._devices[layer]
@@ -224,11 +224,11 @@ class Layout:
         return self.gpus[min(place, len(self.gpus) - 1)]
 
     def cache_device(self, layer: int) -> str:
-        """The device of a layer's cache."""
+        """Return the device of a layer's cache."""
         return HOST if self.flags.cache_on_host else self.layer_device(layer)
 
     def tensor_device(self, name: str) -> str:
-        """The device whose buffer holds a tensor."""
+        """Return the device whose buffer holds a tensor."""
         for pattern, device in self._patterns:
             if pattern.search(name):
                 return device

@@ -67,7 +67,7 @@ def _weights(plan: Layout, layers: Collection[int]) -> Mapping[str, Tensor]:
 
 
 def _layer_in(name: str) -> int | None:
-    """The number of the layer that a tensor belongs to, from its name."""
+    """Return the number of the layer that a tensor belongs to, from its name."""
     return int(name.split(".", 2)[1]) if name.startswith("blk.") else None
 
 
@@ -108,7 +108,7 @@ def counted(kinds: Sequence[object]) -> list[int]:
 
 
 def _kinds(plan: Layout, caches: Mapping[int, Cache], states: Mapping[int, tuple[Tensor, Tensor]]) -> list[object]:
-    """What the graph sees of each layer: its parts, weights, cache and states, and where they lie."""
+    """Return what the graph sees of each layer: its parts, weights, cache and states, and where they lie."""
     weights: dict[int | None, list[object]] = {}
     for tensor, device in plan.placed():
         index = _layer_in(tensor.name)
@@ -164,7 +164,7 @@ def _cache(plan: Layout, part: Attention | LatentAttention, layer: Layer, device
 
 
 def _shared_width(plan: Layout, *, sliding: bool) -> int:
-    """The width of a head, if it is the same in all layers with such a cache."""
+    """Return the width of a head, if it is the same in all layers with such a cache."""
     widths = {
         plan.model.size((axis,))
         for layer, _ in plan.model.layers
@@ -221,7 +221,7 @@ def _unpacked(tensor: Tensor, size: int) -> int:
 
 
 def _worth_moving(node: Tensor) -> bool:
-    """Operations on 32 rows and more are computed by the GPU even with weights of the host."""
+    """Return whether the GPU computes an operation with weights of the host: on 32 rows and more."""
     if node.op == "GET_ROWS":
         return False
     rows = (

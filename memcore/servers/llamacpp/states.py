@@ -28,7 +28,7 @@ from memcore.servers.llamacpp.graph import Builder
 
 
 def state_mixer(to: Builder, part: SpecialMixer, index: int, tensor: Tensor) -> Tensor:
-    """A mixer of its variant; one whose graph is not known passes its input on."""
+    """Return a mixer of its variant; one whose graph is not known passes its input on."""
     found = _VARIANTS.get(part.variant)
     return tensor if found is None else found(to, index, tensor)
 
@@ -39,12 +39,12 @@ def supported(variant: str) -> bool:
 
 
 def _per_sequence(to: Builder) -> tuple[int, int]:
-    """Tokens of each sequence, and sequences."""
+    """Return tokens of each sequence, and sequences."""
     return to.batch.tokens // to.batch.sequences, to.batch.sequences
 
 
 def _state(to: Builder, state: Tensor, read: Callable[[Tensor, Tensor], Tensor] = get_rows) -> Tensor:
-    """The states of the batch's sequences; cleared ones are filled from one (`build_rs`)."""
+    """Return the states of the batch's sequences; cleared ones are filled from one (`build_rs`)."""
     size, slots = state.ne[0], state.ne[1]
     sequences = to.batch.sequences
     numbers = to.input("rs_s_copy", "I32", slots)
@@ -101,7 +101,7 @@ def _mamba2(to: Builder, index: int, tensor: Tensor) -> Tensor:
 
 
 def _scan(to: Builder, index: int, values: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
-    """The selective scan: outputs of all tokens, and behind them the new states."""
+    """Return the selective scan: outputs of all tokens, and behind them the new states."""
     state = to.states[index][1]
     x, step, b, c = values
     sequences = to.batch.sequences
@@ -168,7 +168,7 @@ def _short_convolution(to: Builder, index: int, tensor: Tensor) -> Tensor:
 def _delta(
     to: Builder, index: int, values: tuple[Tensor, Tensor, Tensor], gate: Tensor, beta: Tensor, state: Tensor
 ) -> Tensor:
-    """The delta rule: outputs of all tokens, and behind them the new states."""
+    """Return the delta rule: outputs of all tokens, and behind them the new states."""
     q, k, v = values
     width, heads, tokens, sequences = v.ne
     rows = tokens * sequences + width * sequences

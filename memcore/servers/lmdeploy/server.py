@@ -72,7 +72,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 
 def budget(job: ServingJob) -> Budget:
-    """What each rank holds."""
+    """Return what each rank holds."""
     chosen = job.chosen(Options)
     groups = merged_stages(job.model, 1, job.basics.stored)
     found, later = [], []
@@ -111,7 +111,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> Held:
 
 
 def _running(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
-    """What a step takes of the rest."""
+    """Yield what a step takes of the rest."""
     sequences = min(chosen.sequences, chosen.tokens)
     sizes = {**job.basics.sizes, "T": chosen.tokens, "R": sequences, "C": chosen.tokens}
     stored = job.basics.stored
@@ -132,7 +132,7 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
 
 
 def _notes(job: ServingJob, found: list[Held], blocks: int | None) -> Iterator[str]:
-    """What LMDeploy refuses when it starts, and what it shortens."""
+    """Yield what LMDeploy refuses when it starts, and what it shortens."""
     yield ("a step's buffers must fit into what the cache leaves free; a smaller cache_max_entry_count makes room")
     if blocks is None:
         return

@@ -48,7 +48,7 @@ class Compressed:
     """Bytes that requests have, however many tokens fit."""
 
     def each(self, ratio: float) -> Fraction:
-        """Bytes of a token with its part of the window pool."""
+        """Return bytes of a token with its part of the window pool."""
         return Fraction(self.page, PAGE) + Fraction(ratio) * (self.window + Fraction(self.states, self.window_page))
 
     def entries(self, tokens: int, ratio: float) -> Iterator[Entry]:

@@ -26,7 +26,7 @@ _STEP = 128
 
 
 def kernels(given: str, basics: Basics) -> str:
-    """What `AUTO` stands for: of gpt-oss by the architecture, CUTLASS elsewhere."""
+    """Return what `AUTO` stands for: of gpt-oss by the architecture, CUTLASS elsewhere."""
     major = basics.accelerator.major if basics.accelerator else None
     if given != AUTO:
         return given

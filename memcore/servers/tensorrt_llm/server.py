@@ -190,7 +190,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
 
 
 def _whole_embedding(job: ServingJob, stage: Stage) -> Iterator[Entry]:
-    """The rest of the embedding, which every rank of DeepSeek's models has whole."""
+    """Yield the rest of the embedding, which every rank of DeepSeek's models has whole."""
     ranks, sizes = job.basics.layout.tensor, job.basics.sizes
     if stage.embeds and ranks > 1 and job.model.network.family in _WHOLE:
         rows = {"V": sizes["V"] - sizes["V"] // ranks, "h": sizes["h"]}
@@ -198,7 +198,7 @@ def _whole_embedding(job: ServingJob, stage: Stage) -> Iterator[Entry]:
 
 
 def _outside(job: ServingJob) -> list[Entry]:
-    """What lies outside PyTorch: on Blackwell more than the context and NCCL, of what, no source says."""
+    """Return what lies outside PyTorch: on Blackwell more than the context and NCCL, of what, no source says."""
     usual = context_and_nccl(job.accelerator, job.num_gpus)
     if job.accelerator is None or job.accelerator.major != _BLACKWELL:
         return usual

@@ -81,11 +81,11 @@ class Paging:
 
     @cached_property
     def block_size(self) -> int:
-        """Tokens of the smallest block that grows with a sequence."""
+        """Return tokens of the smallest block that grows with a sequence."""
         return self.tokens or min((group.spec.block_size for group in self.groups), default=1)
 
     def bytes_of(self, length: int) -> int:
-        """Bytes that a sequence takes."""
+        """Return bytes that a sequence takes."""
         return self.needed(length) * self.block
 
 
@@ -137,7 +137,7 @@ def page(layers: Sequence[Sequence[CacheSpec]], pages: Pages) -> Paging:
 
 
 def _specs(each: Sequence[CacheSpec], pages: Pages) -> list[Spec]:
-    """One for each layer; with recurrent states, blocks grow until they hold one."""
+    """Return a spec for each layer; with recurrent states, blocks grow until they hold one."""
     tokens = [part for part in each if part.kind != "state"]
     states = [part for part in each if part.kind == "state"]
     # Windows are treated as full attention only beside layers that attend to everything.

@@ -90,7 +90,7 @@ _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documen
 
 
 def budget(job: ServingJob) -> Budget:
-    """What each rank holds."""
+    """Return what each rank holds."""
     chosen, basics = job.chosen(Options), job.basics
     groups = merged_stages(basics.model, basics.layout.pipeline, basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
@@ -176,7 +176,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
 
 
 def _weights(job: ServingJob, chosen: Options, stage: Stage) -> tuple[list[Entry], int]:
-    """A rank's weights and slots of adapters that stay on the GPU, and the bytes that stay on the host."""
+    """Return a rank's weights and slots of adapters that stay on the GPU, and the bytes that stay on the host."""
     weights = rank_weights(
         job,
         stage,
@@ -244,7 +244,7 @@ def _uncertain(
 
 
 def _printed(chosen: Options, profiled: Sequence[Entry], estimated: Sequence[Entry]) -> Range:
-    """Bytes that the log calls peak activation.
+    """Return bytes that the log calls peak activation.
 
     Until 0.26 the most that PyTorch's allocator handed out beyond the weights; since 0.27 what of it is free again once
     profiling has ended, and the estimate of graphs (v1/worker/gpu_worker.py, determine_available_memory).
@@ -317,12 +317,12 @@ def _step(job: ServingJob, chosen: Options) -> Step:
 
 
 def _times(chosen: Options) -> bool:
-    """Whether inductor times kernels in the profiling run, and clears the second-level cache for it."""
+    """Return whether inductor times kernels in the profiling run, and clears the second-level cache for it."""
     return not chosen.eager and chosen.facts.server_batches and chosen.compiled is not True
 
 
 def _counts(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """What the second model runner keeps for penalties, whether a request has any or not.
+    """Return what the second model runner keeps for penalties, whether a request has any or not.
 
     How often each token was generated, and a bit for each token of the prompt. Before 0.27 profiling does not see it.
     """
@@ -336,7 +336,7 @@ def _counts(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 
 
 def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """What profiling allocates and does not free."""
+    """Return what profiling allocates and does not free."""
     basics, step = job.basics, _step(job, chosen)
     found = [
         Entry(
@@ -386,7 +386,7 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 
 
 def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """The widest moment of profiling."""
+    """Return the widest moment of profiling."""
     basics, step = job.basics, _step(job, chosen)
     copied, encodes = chosen.facts.copies_images, _encodes(chosen, stage)
     seen = shown(basics.model, basics.raw, basics.max_model_len, stamped=copied and chosen.videos) if encodes else None
@@ -411,7 +411,7 @@ def _bytes(entries: Iterable[Entry]) -> int:
 
 
 def _encodes(chosen: Options, stage: Stage) -> bool:
-    """Whether profiling encodes images."""
+    """Return whether profiling encodes images."""
     return chosen.encodes and stage.embeds and (chosen.runner is None or chosen.runner.images)
 
 
@@ -422,7 +422,7 @@ utils/mem_utils.py, MemorySnapshot.measure: `psutil.virtual_memory().available` 
 
 
 def _libraries(job: ServingJob, chosen: Options) -> Entry:
-    """What profiling takes outside the allocator: kernels that are loaded, communicators that are opened.
+    """Return what profiling takes outside the allocator: kernels that are loaded, communicators that are opened.
 
     Where the GPU shares the host's memory, what the compilers' processes take while profiling runs counts as well
     (eugr/spark-vllm-docker, pull request 286); eager starts have none.
@@ -556,7 +556,7 @@ def _tokens(job: ServingJob, chosen: Options, paging: Paging, blocks: int) -> in
 
 
 def _start(job: ServingJob, chosen: Options, found: list[_Rank]) -> Start | None:
-    """What vLLM checks when it starts, on the rank with the least room."""
+    """Return what vLLM checks when it starts, on the rank with the least room."""
     rank = min(found, key=lambda each: each.paging.count(each.available or 0))
     if job.capacity is None or rank.available is None or not rank.paging.block:
         return None
@@ -643,13 +643,13 @@ _CACHES = (0, 14)
 
 
 def _reads_cache_format(read: Defaults, method: str) -> bool:
-    """Whether the cache is in fp8 where the checkpoint has scales for it (layers/attention/attention.py)."""
+    """Return whether the cache is in fp8 where the checkpoint has scales for it (layers/attention/attention.py)."""
     version = read.given(EngineSettings.version)
     return not method.startswith(MODEL_OPT) or version is None or release(version) >= _CACHES
 
 
 def _captured(job: ServingJob) -> bool:
-    """Rates are known of graphs, and of weights on the GPU alone."""
+    """Return whether rates are known: with graphs, and with all weights on the GPU."""
     return not job.config[VllmSettings.enforce_eager] and not job.config[VllmSettings.cpu_offload_gb]
 
 

@@ -47,7 +47,7 @@ _BUCKET = 40e6
 
 
 def sends_behind(job: Job) -> bool:
-    """Whether stages compute while they send: interleaved ones do, unless `--no-overlap-p2p-communication`.
+    """Return whether stages compute while they send: interleaved ones do, unless `--no-overlap-p2p-communication`.
 
     Source: training/arguments.py, `overlap_p2p_comm`.
     """
@@ -55,7 +55,7 @@ def sends_behind(job: Job) -> bool:
 
 
 def fuses(job: Job) -> bool:
-    """Whether norms, rotations and activations are fused: always (Megatron-LM, fusions/)."""
+    """Return whether norms, rotations and activations are fused: always (Megatron-LM, fusions/)."""
     return True
 
 
@@ -83,7 +83,7 @@ feed-forward networks, those of routing, those of experts (core/transformer/cuda
 
 
 def captured(job: Job) -> frozenset[str]:
-    """Which kernels run in CUDA graphs: of a layer, of routing, of experts; all of them without modules.
+    """Return which kernels run in CUDA graphs: of a layer, of routing, of experts; all of them without modules.
 
     Source: core/transformer/transformer_config.py (`cuda_graph_impl`, `cuda_graph_scope`), core/full_cuda_graph.py.
     """
@@ -136,7 +136,7 @@ def _recomputed_parameters(model: Model, layer: Layer, modules: frozenset[str]) 
 
 
 def _parameters(model: Model, part: object) -> int:
-    """Elements of the matrices of a part."""
+    """Return elements of the matrices of a part."""
     return sum(model.size(each.inner) * model.size(each.outer) for each in linears_of(part))
 
 

@@ -47,7 +47,7 @@ class Ranks:
         return self.total // (self.pipeline * self.expert * self.expert_tensor)
 
     def communicators(self, node: int, *, alltoall: bool) -> tuple[Communicator, ...]:
-        """The groups that exchange something on the GPU; `node`: GPUs that need no network between them.
+        """Return the groups that exchange something on the GPU; `node`: GPUs that need no network between them.
 
         Source: optimizer/__init__.py (`grad_stats_parallel_group`), distributed/param_and_grad_buffer.py,
         moe/token_dispatcher.py, p2p_communication.py.
@@ -73,12 +73,12 @@ class Ranks:
 
     @property
     def experts_apart(self) -> bool:
-        """Experts have gradient buffers and optimizer shards of their own."""
+        """Return whether experts have gradient buffers and optimizer shards of their own."""
         return self.expert > 1 or self.expert_tensor != self.tensor
 
 
 def ranks_of(read: Defaults) -> Ranks:
-    """The parallel groups of a job."""
+    """Return the parallel groups of a job."""
     sizes = Parallelism.tensor_parallel_size, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size
     tensor, pipeline, context = (read.given(each) or 1 for each in sizes)
     each, given = tensor * pipeline * context, read.given(Hardware.num_gpus)

@@ -55,7 +55,7 @@ _KEPT = (MegatronSettings.exp_avg_dtype, MegatronSettings.exp_avg_sq_dtype)
 
 
 def states_of(read: Defaults, precision: str) -> States:
-    """The dtypes of a job."""
+    """Return the dtypes of a job."""
     half = {"fp16-mixed": "fp16", "fp16": "fp16", "fp32": "fp32"}.get(precision, "bf16")
     name = read.take(Training.optimizer.name, "adam", "Megatron's default")
     if name not in _MOMENTS:
@@ -151,7 +151,10 @@ def _strategy(read: Defaults) -> str | None:
 
 
 def _outer(read: Defaults, strategy: str | None) -> bool:
-    """Source: core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py (`hfsdp_helper_wbuf`)."""
+    """Return whether the outer data-parallel ranks shard the optimizer, too.
+
+    Source: core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py (`hfsdp_helper_wbuf`).
+    """
     path = MegatronSettings.outer_dp_sharding_strategy
     if read.given(path) in (None, "no_shard"):
         return False
@@ -177,7 +180,7 @@ def _gradient(read: Defaults, half: str) -> str:
 
 
 def _decoupled(read: Defaults, fraction: float) -> bool:
-    """Return if TransformerEngine's optimizer owns master weights (`use_precision_aware_optimizer_no_fp8...`)."""
+    """Return whether TransformerEngine's optimizer owns master weights (`use_precision_aware_optimizer_no_fp8...`)."""
     main = read.given(MegatronSettings.main_params_dtype) or "fp32"
     recipe = read.given(EngineSettings.fp8_recipe)
     bridge = str(read.given(EngineSettings.framework) or "").lower() in ("megatron-bridge", "megatron bridge")

@@ -48,7 +48,7 @@ _ONLY: Mapping[str, tuple[object, ...]] = {
 
 
 def _of_qwen2(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The network of a config of nanotron's Qwen2: biases of Qwen2's, or SmolLM3's layers without positions.
+    """Return the network of a config of nanotron's Qwen2: biases of Qwen2's, or SmolLM3's layers without positions.
 
     Source: nanotron, models/qwen.py and models_config.py (`Qwen2Config`): without biases and with positions everywhere
     where nothing else is said.
@@ -94,7 +94,7 @@ _PERIODIC = "no_rope_layer_interval"
 
 
 def _described(config: Config) -> dict[str, Any] | None:
-    """The network of a model of its Llama or its Qwen2, of another family only with the same layers."""
+    """Return the network of a model of its Llama or its Qwen2, of another family only with the same layers."""
     try:
         model = find_model(config.model)
         content = {"model_type": "llama", **content_of(config.model)}
@@ -108,7 +108,7 @@ def _described(config: Config) -> dict[str, Any] | None:
 
 
 def _describes_all(model: Model, own: Mapping[str, Any]) -> bool:
-    """Whether a config of nanotron's keys alone describes all of a network."""
+    """Return whether a config of nanotron's keys alone describes all of a network."""
     try:
         again = find_model({name: value for name, value in own.items() if value is not None})
     except MemcoreError:
@@ -121,7 +121,7 @@ def _describes_all(model: Model, own: Mapping[str, Any]) -> bool:
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """The network of nanotron's Qwen2, as its config says it."""
+    """Return the network of nanotron's Qwen2, as its config says it."""
     model = _described(config) or {}
     if model.get("model_type") not in ("qwen2", "smollm3"):
         return {}

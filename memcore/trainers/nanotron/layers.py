@@ -48,7 +48,7 @@ def buffers(network: Network) -> Sequence[Buffer]:
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """The loss of one micro-batch; of a pipeline's stage, what it sends to the next."""
+    """Return the loss of one micro-batch; of a pipeline's stage, what it sends to the next."""
     embedding_and_head = step.recipe.network.embedding_and_head
     received = embedding_and_head.finish in ("cast", "loss", "cast loss")
     sharded_logits = batch.tokens if received else _model(step, batch.tokens)
@@ -118,7 +118,7 @@ def _query_key_value(qkv_states: Tensor) -> list[Tensor]:
 
 
 def _grouped(qkv_states: Tensor, part: Attention) -> list[Tensor]:
-    """A copy (b, s, heads, d) each."""
+    """Return a copy (b, s, heads, d) each."""
     heads = part.heads
     counts = (heads.query, heads.key, heads.key)
     tokens, batch = qkv_states.shape[:2]

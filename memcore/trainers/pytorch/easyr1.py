@@ -98,7 +98,7 @@ def _placed(words: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """What several settings give together, and answers, of which the example's file has five."""
+    """Return what several settings give together, and answers, of which the example's file has five."""
     words = VERL.written(config) if VERL.written is not None else {}
     return {**_placed(words), "worker.rollout.n": 1}
 

@@ -133,7 +133,7 @@ def most_rows(ranks: int, sizes: Mapping[str, int]) -> int:
 
 
 def _tokens(sizes: Mapping[str, int]) -> int:
-    """Those that a rank routes: tensor-parallel ranks share a sequence."""
+    """Return the tokens that a rank routes: tensor-parallel ranks share a sequence."""
     return max(1, sizes["b"] * sizes["s"] // sizes.get("tp", 1))
 
 
@@ -145,7 +145,7 @@ def layer_code(read: Defaults) -> str:
 
 
 def with_mixers(config: Config, read: Defaults) -> tuple[Config, Defaults]:
-    """The config with transformers' layers around experts that ranks share, where a framework has such networks.
+    """Return the config with transformers' layers around experts that ranks share, where a framework has such networks.
 
     Source: NeMo Automodel, components/models (qwen3_5_moe, qwen3_next, nemotron_v3, minimax_m2, glm4_moe): mixers are
     transformers' or have the same operations, next to experts of components/moe/layers.py.

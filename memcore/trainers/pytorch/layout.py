@@ -100,7 +100,7 @@ def _sees_all(model: Model) -> bool:
 
 
 def _kernel_of(part: Mixer | None, kernel: str, dtype: str, *, early: bool) -> str:
-    """What torchtitan's layers take for `kernel` (layers/torchtitan/attention.py)."""
+    """Return what torchtitan's layers take for `kernel` (layers/torchtitan/attention.py)."""
     if isinstance(part, Attention) and kernel == "sdpa":
         heads = heads_of(part)
         return kernel_for(
@@ -277,7 +277,7 @@ def _partition(read: Defaults, engine: Engine) -> Partition | None:
 
 
 def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches: int) -> tuple[int, str, int]:
-    """The ranks of the pipeline, its schedule, and the stages on each rank."""
+    """Return the ranks of the pipeline, its schedule, and the stages on each rank."""
     path = STAGES
     stages: int = read.given(path) or 1
     if not pipelined(read):

@@ -54,7 +54,7 @@ from memcore.trainers.pytorch.methods import scored
 
 
 def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
-    """The model with what a config adds to it and freezes of it."""
+    """Return the model with what a config adds to it and freezes of it."""
     if read.given(Training.optimizer.name) == "lora-fa" and read.given(Training.adapter.type) != "lora":
         read.refuse(
             Training.optimizer.name, "'lora-fa' freezes LoRA's first matrices; needs training.adapter {}", "lora"
@@ -147,7 +147,7 @@ def _adapted(read: Defaults, model: Model, engine: Engine) -> Model:
 
 
 def _usual_dtype(read: Defaults, engine: Engine) -> str:
-    """The dtype of an adapter's matrices: PEFT makes them fp32, other frameworks' are of the model's dtype.
+    """Return the dtype of an adapter's matrices: PEFT makes them fp32, other frameworks' are of the model's dtype.
 
     Source: nemo_automodel/components/_peft/lora.py (`lora_dtype`); torchtune/modules/peft/lora.py.
     """
@@ -157,7 +157,7 @@ def _usual_dtype(read: Defaults, engine: Engine) -> str:
 
 
 def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str]:
-    """The targets that are layers of the model. PEFT passes over other names, unless there is nothing else.
+    """Return the targets that are layers of the model. PEFT passes over other names, unless there is nothing else.
 
     A path, such as `layers.0`, would be the end of other modules' paths (`check_target_module_exists`).
     Source: peft 0.21, tuners/tuners_utils.py, `inject_adapter` ("Target modules … not found in the base model").
@@ -175,7 +175,7 @@ def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str
 
 
 def _targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
-    """The linear layers that get an adapter: a framework's choice, where it has one."""
+    """Return the linear layers that get an adapter: a framework's choice, where it has one."""
     found, reason = usual_targets(read.given(EngineSettings.framework), model.network.family, kind)
     usual, reason = (list(found), reason) if found else (ALL, "as most recipes do")
     return names_of(read.take(Training.adapter.target_modules, usual, reason))
@@ -199,7 +199,7 @@ def _kind(read: Defaults) -> str:
 
 
 def _with_saved(read: Defaults, model: Model) -> Model:
-    """The model with trained copies of its embedding or head."""
+    """Return the model with trained copies of its embedding or head."""
     path = Training.adapter.modules_to_save
     names = names_of(read.given(path) or ())
     if not names:
@@ -415,7 +415,7 @@ _ATTACH: Mapping[str, _Attach] = {
 
 
 def _stored(read: Defaults, engine: Engine) -> str:
-    """The dtype of parameters that are made like the model's own."""
+    """Return the dtype of parameters that are made like the model's own."""
     stored = read.given(Training.parameter_dtype) or read.given(Training.precision) or usual_preset(read, engine)[0]
     return stored if stored in FLOATING else "fp32"
 
@@ -430,7 +430,7 @@ def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequen
 
 
 def trainable_parts(read: Defaults, model: Model) -> Model:
-    """The model with everything frozen but the named parts."""
+    """Return the model with everything frozen but the named parts."""
     path = Training.trainable
     given = read.given(path)
     if given is None or given == "all":

@@ -21,7 +21,7 @@ from memcore.trainers.pytorch.transformers_releases import FUSES_OPTIMIZER, befo
 
 
 def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimizer, Implementation]:
-    """The row of the table, and the implementation of its step.
+    """Return the row of the table, and the implementation of its step.
 
     Raises UnsupportedError for one that does not run on what the engine gives it.
     """
@@ -155,7 +155,7 @@ def _with_rank(read: Defaults, engine: Engine, row: Optimizer) -> Optimizer:
 
 
 def _with_states(read: Defaults, engine: Engine, row: Optimizer, how: Implementation, chosen: str) -> Optimizer:
-    """The row with the states of an implementation, in the dtype that a config asks for."""
+    """Return the row with the states of an implementation, in the dtype that a config asks for."""
     path = Training.optimizer.state_dtype
     row = row if how.states is None else replace(row, states=how.states)
     dtype = read.given(path)
@@ -171,7 +171,7 @@ def _with_states(read: Defaults, engine: Engine, row: Optimizer, how: Implementa
 
 
 def _learned(read: Defaults, engine: Engine) -> set[str]:
-    """The dtypes that learned parameters can have."""
+    """Return the dtypes that learned parameters can have."""
     if read.given(Training.adapter.type) is not None:
         return {read.given(Training.adapter.dtype) or "fp32"}
     preset = read.given(Training.precision) or usual_preset(read, engine)[0]

@@ -127,14 +127,14 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
 
 
 def _tiled(read: Defaults, model: Model, capacity: int | None, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The rows and columns that feed-forward layers, heads and losses take at a time."""
+    """Return the rows and columns that feed-forward layers, heads and losses take at a time."""
     rows = sizes["b"] * sizes["s"]
     chunks = tile_sizes(rows, sizes["V"], *head_chunk(read))
     return {**tiles_of(read, sizes), **chunks, **rows_at_once(read, model, capacity, rows)}
 
 
 def _as_run(read: Defaults, config: Config) -> Model:
-    """The model as the layers that run have it."""
+    """Return the model as the layers that run have it."""
     found = find_model(config.model)
     return as_titan(found) if layer_code(read) == "torchtitan" else found
 
@@ -174,7 +174,7 @@ def _keeps_gradients(read: Defaults, engine: Engine, extension: Extension) -> bo
 def _sizes(
     model: Model, batch: int, sequence: int, contexts: int, tensors: int, shards: int, images: int, side: int
 ) -> dict[str, int]:
-    """The value of every symbol."""
+    """Return the value of every symbol."""
     tokens = sequence // contexts
     return {
         **model.sizes,
@@ -191,7 +191,7 @@ def _sizes(
 
 
 def _sequence(read: Defaults, model: Model) -> int:
-    """Tokens of a sequence, with those that an adapter puts before it."""
+    """Return tokens of a sequence, with those that an adapter puts before it."""
     path, most = Training.sequence_length, model.sizes["P"]
     sequence: int = read.take(path, min(most, 4096), "the model's maximum, at most 4096")
     if model.network.embedding_and_head.positions is not None and sequence > most:
@@ -272,7 +272,7 @@ def _engine_name(read: Defaults) -> str:
 
 
 def _engine(read: Defaults) -> Engine:
-    """The engine, once values that only another one has are refused."""
+    """Return the engine, once values that only another one has are refused."""
     _refuse_megatrons(read)
     name, version = _engine_name(read), read.given(EngineSettings.version)
     versions = VERSIONS.get(name, {})

@@ -112,7 +112,7 @@ class CausalLoss(NamedTuple):
 
 
 def release(read: Defaults, framework: str = "transformers") -> Release | None:
-    """The release of transformers, or of another framework, that a config names.
+    """Return the release of transformers, or of another framework, that a config names.
 
     A tool that drives transformers has the one that its release runs.
     """
@@ -137,7 +137,7 @@ def _transformers_of(tool: str, version: str) -> Release | None:
 
 
 def _numbers(version: str) -> tuple[int, int, int]:
-    """The three numbers of a release, zeros where it has none."""
+    """Return the three numbers of a release, zeros where it has none."""
     found = _TOOL.match(version)
     return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else (0, 0, 0)
 

@@ -68,11 +68,11 @@ class Buffer:
         self.free = [[0, _ENDLESS]]
 
     def aligned(self, size: int) -> int:
-        """A size rounded up to the alignment."""
+        """Return a size rounded up to the alignment."""
         return round_up(size, self.alignment)
 
     def take(self, size: int) -> int:
-        """The offset of a new block: in the smallest free one that is large enough, else behind everything."""
+        """Return the offset of a new block: in the smallest free one that is large enough, else behind everything."""
         size = self.aligned(size)
         self.largest = max(self.largest, size)
         best = None

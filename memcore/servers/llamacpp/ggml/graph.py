@@ -39,14 +39,14 @@ class Graph:
 
 
 def leaf(kind: str, *ne: int, name: str = "", is_input: bool = False) -> Tensor:
-    """A tensor that nothing computes."""
+    """Return a tensor that nothing computes."""
     found = Tensor(kind, ne)
     found.name, found.input = name, is_input
     return found
 
 
 def apply(op: str, tensor: Tensor, *others: Tensor | None) -> Tensor:
-    """A result like the first operand: sums, products, activations, norms, rotations, softmax."""
+    """Return a result like the first operand: sums, products, activations, norms, rotations, softmax."""
     return Tensor(tensor.type, tensor.ne, op, (tensor, *others))
 
 
@@ -80,19 +80,19 @@ def permute(tensor: Tensor, *axes: int) -> Tensor:
 
 
 def transpose(tensor: Tensor) -> Tensor:
-    """The first two axes change places."""
+    """Swap the first two axes."""
     found = permute(tensor, 1, 0, 2, 3)
     found.op = "TRANSPOSE"
     return found
 
 
 def cont(tensor: Tensor, *ne: int) -> Tensor:
-    """A copy without gaps, with other axes if given."""
+    """Return a copy without gaps, with other axes if given."""
     return Tensor(tensor.type, ne or tensor.ne, "CONT", (tensor,))
 
 
 def cast(tensor: Tensor, kind: str) -> Tensor:
-    """A copy in another type (`ggml_cast`)."""
+    """Return a copy in another type (`ggml_cast`)."""
     return Tensor(kind, tensor.ne, "CPY", (tensor,))
 
 
@@ -102,12 +102,12 @@ def mul_mat(matrix: Tensor, tensor: Tensor) -> Tensor:
 
 
 def mul_mat_id(experts: Tensor, tensor: Tensor, ids: Tensor) -> Tensor:
-    """Every token's rows times the matrices of its experts."""
+    """Return every token's rows times the matrices of its experts."""
     return Tensor("F32", (experts.ne[1], ids.ne[0], tensor.ne[2]), "MUL_MAT_ID", (experts, tensor, ids))
 
 
 def gated(op: str, tensor: Tensor, up: Tensor | None = None) -> Tensor:
-    """An activation times an up projection: another tensor's, or the second half of each row (`ggml_glu`)."""
+    """Return an activation times an up projection: another tensor's, or the second half of each row (`ggml_glu`)."""
     width = tensor.ne[0] if up is not None else tensor.ne[0] // 2
     return Tensor(tensor.type, (width, *tensor.ne[1:]), op, (tensor, up))
 
@@ -166,5 +166,5 @@ def shaped(op: str, ne: Sequence[int], *operands: Tensor | None) -> Tensor:
 
 
 def strides(tensor: Tensor) -> tuple[int, ...]:
-    """Those that it had without gaps."""
+    """Return the strides that it would have without gaps."""
     return contiguous_strides(tensor.type, tensor.ne)

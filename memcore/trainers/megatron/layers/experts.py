@@ -78,7 +78,7 @@ def shared_result(x: Tensor, part: Experts, weights: Weights, around: LayerConte
 
 
 def run_rows(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, around: LayerContext, plan: Plan) -> Tensor:
-    """Two products with the matrices of each row's expert; the weights are applied between them."""
+    """Return two products with the matrices of each row's expert; the weights are applied between them."""
     how, offloads = around.how, around.offloads if plan.grouped else None
     up, down = (weights[each.name] for each in part.experts if each.name.endswith("weight"))
     beside = {each.name.rpartition(".lora_")[0]: _matrices(part, each.name, weights) for each in part.adapters}
@@ -172,7 +172,7 @@ def _product(x: Tensor, weight: Parameter, how: MegatronPlan, plan: Plan) -> Ten
 
 
 def _rows(x: Tensor) -> Shape:
-    """The axes of x that a product leaves."""
+    """Return the axes of x that a product leaves."""
     return x.shape[: 1 if x.shape[0] == ROWS else len(x.shape) - 1]
 
 

@@ -35,7 +35,7 @@ _GROUPED: Mapping[str, str] = {"moe_router_num_groups": "n_group", "moe_router_g
 
 
 def described(config: Config) -> dict[str, Any] | None:
-    """The arguments for a config's model, by name; None where they cannot describe it, or do already."""
+    """Return the arguments for a config's model, by name; None where they cannot describe it, or do already."""
     try:
         model = find_model(config.model)
         if model.network.family == FAMILY:
@@ -174,7 +174,7 @@ def _experts(sparse: Experts, sizes: Mapping[str, int], *, first: bool) -> Itera
 
 
 def _spelled(kinds: list[int]) -> str:
-    """Which layers have experts, as Megatron's examples write it: `([0]*3+[1]*58)`."""
+    """Return which layers have experts, as Megatron's examples write it: `([0]*3+[1]*58)`."""
     runs: list[tuple[int, int]] = []
     for each in kinds:
         last = runs[-1] if runs and runs[-1][0] == each else None
@@ -192,7 +192,7 @@ def _size(axis: Axis, sizes: Mapping[str, int]) -> int:
 
 
 def _usual(layer: Layer) -> bool:
-    """Whether a layer has attention and a feed-forward layer, as all of `pretrain_gpt.py` have."""
+    """Return whether a layer has attention and a feed-forward layer, as all of `pretrain_gpt.py` have."""
     return isinstance(layer.mixer, (Attention, LatentAttention)) and layer.feed_forward is not None
 
 
@@ -202,7 +202,7 @@ def _order(model: Model) -> Iterator[Layer]:
 
 
 def _same_network(one: Model, other: Model) -> bool:
-    """Whether two networks have the same layers of the same sizes, apart from dropout, which is a setting."""
+    """Return whether two networks have the same layers of the same sizes, apart from dropout, which is a setting."""
     if one.network.towers or any(one.sizes.get(name) != size for name, size in other.sizes.items() if name != "P"):
         return False
     pairs = [(_without_dropout(a), _without_dropout(b)) for a, b in {*zip(_order(one), _order(other), strict=False)}]

@@ -23,7 +23,7 @@ _PADDED = 128
 
 
 def arguments_of(config: Config | Mapping[str, object]) -> MegatronArguments:
-    """The formulas' arguments of a job.
+    """Return the formulas' arguments of a job.
 
     Megatron-LM pads the vocabulary; Megatron Bridge only where `should_pad_vocab` says so, which is off by default.
     """
@@ -69,7 +69,7 @@ def _layout(config: Config, tensor: int) -> dict[str, Any]:
 
 
 def _uneven(layout: object, stages: int) -> tuple[int | None, int | None]:
-    """The first and the last stage's layers where only they differ, which is all that the formulas know."""
+    """Return the first and the last stage's layers where only they differ, which is all that the formulas know."""
     if not isinstance(layout, (list, tuple)) or len(layout) != stages or stages < 2 or len(set(layout)) == 1:
         return None, None
     return (layout[0], layout[-1]) if len(set(layout[1:-1])) <= 1 else (None, None)
@@ -105,7 +105,7 @@ def _network(model: Model, source: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _config(model: Model, source: Mapping[str, object]) -> Mapping[str, object]:
-    """The content of the model's config.json, as far as it is known."""
+    """Return the content of the model's config.json, as far as it is known."""
     return source or catalog().get(model.name, {}).get("config", {})
 
 
