@@ -63,7 +63,7 @@ def log_probabilities(hidden: Tensor, weight: Parameter) -> Tensor:
 
 
 def folded_log_probabilities(hidden: Tensor, weight: Parameter, *, whole: bool = True) -> Tensor:
-    """The targets' log-probabilities from chunks of words, of all tokens at a time (`whole`) or of some.
+    """Return the targets' log-probabilities from chunks of words, of all tokens at a time (`whole`) or of some.
 
     The backward pass computes the chunks again. The head's gradient is there though nobody wants it: the function
     returns it in any case.

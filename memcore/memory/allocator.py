@@ -119,7 +119,7 @@ when it goes."""
 
 
 def comes(block: int, size: int, knobs: Knobs = USUAL) -> Move:
-    """A request of a block; only those above `SMALL` are of a pool."""
+    """Return a request of a block; only those above `SMALL` are of a pool."""
     units = -(-knobs.rounded(size) // ALIGNMENT)
     if knobs.unsplit and units * ALIGNMENT >= knobs.unsplit:
         return block, units, sys.maxsize

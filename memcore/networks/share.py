@@ -21,7 +21,7 @@ TENSOR, EXPERT, EXPERT_TENSOR = "tp", "ep", "etp"
 
 @lru_cache(maxsize=64)
 def shared(model: Model) -> Model:
-    """The model as one rank has it."""
+    """Return the model as one rank has it."""
     return replace(model, network=_network(model.network))
 
 
@@ -110,7 +110,7 @@ def _expert(weight: Weight) -> Weight:
 
 
 def _divided(axes: Shape, ranks: str) -> Shape:
-    """One rank's part of some axes: of the first that is no number; of rows of heads, all together."""
+    """Return one rank's part of some axes: of the first that is no number; of rows of heads, all together."""
     for place, axis in enumerate(axes):
         if isinstance(axis, str) and axis.rstrip("′") == "n":
             together: Axis = Quotient(axes[place:], ranks)

@@ -99,7 +99,7 @@ def one_sided_bytes(tokens: int, hidden: int, chosen: int, ranks: int, *, sent: 
 
 
 def flashinfer(size: int, source: str) -> list[Entry]:
-    """A rank's part of memory that all ranks map, which is taken in pages."""
+    """Return a rank's part of memory that all ranks map, which is taken in pages."""
     bounds = Range(size, size, round_up(size, _HEAP))
     text = "slots for the tokens of all ranks, or queues"
     return [observed("FlashInfer's all-to-all workspace", "outside the allocator", bounds, source, text)]

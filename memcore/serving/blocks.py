@@ -13,7 +13,7 @@ _ALIGNMENT = 512
 
 
 def block(size: int, whole: int | None = None) -> int:
-    """Bytes of the block that serves a request; those from `whole` on are not split (`max_split_size_mb`).
+    """Return bytes of the block that serves a request; those from `whole` on are not split (`max_split_size_mb`).
 
     >>> block(100), block(11 * 2**20), block(11 * 2**20 - 1), block(12 * 2**20 + 512)
     (512, 12582912, 12582912, 12583424)

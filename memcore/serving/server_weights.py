@@ -75,7 +75,7 @@ def _loaded(
     symbols: tuple[tuple[str, int], ...],
     towers: bool,
 ) -> tuple[Entry, ...]:
-    """The weights of one stage of `count`; lengths, users and caches do not change them."""
+    """Return the weights of one stage of `count`; lengths, users and caches do not change them."""
     stage = next(each for each in stages(model, count) if each.number == number)
     storage = Storage(dtype=dtype, stored=stored, sizes={**model.sizes, **dict(symbols)})
     return tuple(weight_entries(model, stage, storage, towers=towers))
@@ -94,7 +94,7 @@ def _unused(job: ServingJob, stage: Stage) -> Iterator[Entry]:
 
 
 def _draft(job: ServingJob, stage: Stage) -> list[Entry]:
-    """The draft model, whole on the last stage, sharded like the model that checks its tokens."""
+    """Return the draft model, whole on the last stage, sharded like the model that checks its tokens."""
     drafting, proposing = job.basics.drafting(), job.basics.speculation
     if not stage.samples:
         return []

@@ -71,7 +71,7 @@ _BESIDE = frozenset({
 
 
 def own(found: Mapping[str, Any]) -> list[str]:
-    """The flags and words of a command that are neither a launcher's nor name a file.
+    """Return the flags and words of a command that are neither a launcher's nor name a file.
 
     >>> own({"": "swift rlhf a.yaml", "--num_processes": 2, "--max_length": 8, "x.y": 1})
     ['--max_length', 'x.y']
@@ -94,7 +94,7 @@ _OF_TRL: Mapping[str, Mapping[str, Any]] = {
 
 
 def launched(found: Mapping[str, Any]) -> Normalized:
-    """The script's own arguments, with what the name of the launcher's file says of the engine."""
+    """Return the script's own arguments, with what the name of the launcher's file says of the engine."""
     chosen = str(found.get(_CHOSEN, ""))
     if chosen.endswith((".yaml", ".yml")):
         found = {**found, "config_file": chosen}
@@ -169,14 +169,14 @@ _SECTIONS: Mapping[str, tuple[str, re.Pattern[str]]] = {
 
 
 def _flags_of(found: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Those flags of the launcher that say how what is launched shards, as keys of accelerate's file."""
+    """Return those flags of the launcher that say how what is launched shards, as keys of accelerate's file."""
     section, known = _SECTIONS[kind]
     flags = {name.replace("-", "_"): value for name, value in found.items() if name[:1].isalpha()}
     return {f"{section}{name}": value for name, value in flags.items() if known.fullmatch(name)}
 
 
 def over_file(found: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of accelerate's file below the flags of the command that names it; empty where no flag is a key.
+    """Return the keys of accelerate's file below the flags of the command that names it; empty where no flag is a key.
 
     Source: accelerate 1.15, commands/launch.py (`_validate_launch_command`): a flag's kind of launch replaces the
     file's, `--mixed_precision` its precision, and what flags say of FSDP and ZeRO what its sections say (`nondefault`).
@@ -212,7 +212,7 @@ _OTHERWISE = re.compile(r"\b(?:llamafactory-cli|lmf) (?:chat|api|webchat|webui|e
 
 
 def on_ray(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys with a GPU for each of Ray's workers, where nobody else says how many there are.
+    """Return the keys with a GPU for each of Ray's workers, where nobody else says how many there are.
 
     Sources: LLaMA-Factory 0.9.6, train/tuner.py (`_ray_training_function`); axolotl 0.18, cli/train.py
     (`ScalingConfig`).

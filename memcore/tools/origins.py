@@ -117,7 +117,7 @@ def _of_source(source: Source, gpus: int | None, given: Collection[str]) -> Orig
 
 
 def _of_config(source: Source, config: Mapping[str, object], notes: Sequence[str]) -> Origins:
-    """A config of memcore's own words, of George614's, or of a model alone."""
+    """Return a config of memcore's own words, of George614's, or of a model alone."""
     try:
         found = parsed(source.text.removeprefix(MARK), source.name)
     except MemcoreError:
@@ -136,7 +136,7 @@ def _of_config(source: Source, config: Mapping[str, object], notes: Sequence[str
 
 
 def _path_in(note: str) -> str:
-    """The setting that a note begins with."""
+    """Return the setting that a note begins with."""
     return re.split(r"[\s:]", note.removeprefix("found "), maxsplit=1)[0]
 
 
@@ -180,7 +180,7 @@ def _of_tool(source: Source, other: Imported, gpus: int | None) -> Origins:
 
 
 def _why(tables: tuple[str, ...], key: str) -> str:
-    """Why memory does not depend on a key."""
+    """Return why memory does not depend on a key."""
     found = class_of(tables, key) or class_of_off(tables, key)
     return OF_NO_ACCOUNT.get(found or "", _OFF if found else "memory does not depend on it")
 
@@ -280,7 +280,7 @@ _LAUNCHERS = re.compile(r"-{0,2}(?:n_?procs?[_-]per[_-]node|num[_-]processes|num
 
 
 def _as_written(other: Imported, key: str, text: str) -> str:
-    """A key as the text has it."""
+    """Return a key as the text has it."""
     if key == MODEL:
         return "model"
     if key.startswith(ENVIRONMENT):
@@ -293,7 +293,7 @@ def _as_written(other: Imported, key: str, text: str) -> str:
 
 
 def _place(source: Source, key: str) -> tuple[str, int | None]:
-    """The file where a key stands, and its line; of several that are one, the last that has it."""
+    """Return the file where a key stands, and its line; of several that are one, the last that has it."""
     for each in reversed(source.parts):
         line = _line(each.text, key)
         if line is not None:
@@ -302,7 +302,7 @@ def _place(source: Source, key: str) -> tuple[str, int | None]:
 
 
 def _line(text: str, key: str) -> int | None:
-    """The line where a key stands: in one piece, or each part of a dotted one below the one before."""
+    """Return the line where a key stands: in one piece, or each part of a dotted one below the one before."""
     whole = re.compile(rf"(?<![\w.-]){re.escape(key)}(?![\w-])").search(text)
     if whole is not None:
         return text.count("\n", 0, whole.start()) + 1

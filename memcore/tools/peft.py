@@ -73,7 +73,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
 
 
 def _by_default(normalized: dict[str, Any]) -> Normalized:
-    """The matrices that PEFT adapts where a file names none: by the family of its base (utils/constants.py)."""
+    """Return the matrices that PEFT adapts where a file names none: by the family of its base (utils/constants.py)."""
     try:
         family = find_model(str(normalized.get("base_model_name_or_path"))).network.family
     except MemcoreError:
@@ -94,7 +94,7 @@ _OF_SCRIPTS: Mapping[str, str] = {
 
 
 def of_lora_file(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A file of nothing but an adapter, as PEFT spells it; nothing for another file.
+    """Return a file of nothing but an adapter, as PEFT spells it; nothing for another file.
 
     >>> of_lora_file({"lora_r": 16, "lora_target_modules": ["q_proj"]})
     {'peft_type': 'LORA', 'r': 16, 'target_modules': ['q_proj']}
@@ -122,7 +122,7 @@ _BLOCK: Mapping[str, str] = {"OFT": "oft_block_size", "BOFT": "boft_block_size",
 
 
 def _fields(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Those words that are fields of the method's class."""
+    """Return those words that are fields of the method's class."""
     kind = str(words.get("peft_type", "LORA"))
     block = _BLOCK.get(kind, "")
     words = {block if name in _BLOCK.values() else name: value for name, value in words.items()}

@@ -22,7 +22,7 @@ the second."""
 
 
 def chunked_loss(step: Step, hidden_states: Tensor, labels: Tensor, head: Callable[[Tensor], Tensor]) -> Tensor:
-    """The loss, from which a backward pass goes on with the collected gradient."""
+    """Return the loss, from which a backward pass goes on with the collected gradient."""
     chunks = step.recipe.loss.chunks
     shape: Shape = (1, Quotient(hidden_states.shape[:2], chunks), *hidden_states.shape[2:])
     collected = like(hidden_states, "collected_gradient", "fp32")
@@ -45,14 +45,14 @@ def _run(step: Step, hidden_states: Tensor, labels: Tensor, head: Callable[[Tens
 
 
 def _leaf(hidden_states: Tensor, shape: Shape) -> Tensor:
-    """A part of the hidden states outside their graph, whose gradient goes when it has been copied."""
+    """Return a part of the hidden states outside their graph, whose gradient goes when it has been copied."""
     part = view(hidden_states, shape)
     attach([part], [], [], lambda gradients, saved: [])
     return part
 
 
 def _bridge(hidden_states: Tensor, gradient: Tensor) -> Tensor:
-    """The loss, whose backward pass hands on what was collected."""
+    """Return the loss, whose backward pass hands on what was collected."""
     tape = hidden_states.tape
     saved = save(tape, gradient)
     loss = new(tape, (), "fp32", "nll_loss")
