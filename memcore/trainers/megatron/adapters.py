@@ -74,9 +74,9 @@ def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
     """
     if read.given(Training.adapter.type) is None:
         adapter = Training.adapter
-        for own in (adapter.rank, adapter.target_modules, adapter.dtype, adapter.dropout, adapter.modules_to_save):
-            if read.given(own) is not None:
-                read.refuse(own, "needs {}", adapter.type)
+        for setting in (adapter.rank, adapter.target_modules, adapter.dtype, adapter.dropout, adapter.modules_to_save):
+            if read.given(setting) is not None:
+                read.refuse(setting, "needs {}", adapter.type)
         return model
     swift = is_swift(read)
     named = read.take(Training.adapter.target_modules, ALL if swift else USUAL, "the framework's default")

@@ -80,7 +80,7 @@ class Ranks:
 def ranks_of(read: Defaults) -> Ranks:
     """Return the parallel groups of a job."""
     sizes = Parallelism.tensor_parallel_size, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size
-    tensor, pipeline, context = (read.given(each) or 1 for each in sizes)
+    tensor, pipeline, context = (read.given(setting) or 1 for setting in sizes)
     each, given = tensor * pipeline * context, read.given(Hardware.num_gpus)
     data = read.given(Parallelism.data_parallel_size)
     if data is None:

@@ -83,12 +83,12 @@ def states_of(read: Defaults, precision: str) -> States:
             MegatronSettings.distributed_optimizer,
         )
     if not aware:
-        for each in (*_MAIN, *_KEPT):
-            if read.given(each) not in (None, "fp32"):
-                read.refuse(each, "applies to {}", MegatronSettings.precision_aware_optimizer)
+        for setting in (*_MAIN, *_KEPT):
+            if read.given(setting) not in (None, "fp32"):
+                read.refuse(setting, "applies to {}", MegatronSettings.precision_aware_optimizer)
     moments: tuple[str, ...] = _MOMENTS.get(name, ())
     if aware:
-        moments = tuple(read.given(each) or "fp32" for each in _KEPT)
+        moments = tuple(read.given(setting) or "fp32" for setting in _KEPT)
     fraction = _offloaded(read)
     decoupled = aware and _decoupled(read, fraction)
     master = None if half == "fp32" else _remainders(read, half) if decoupled else "fp32"
@@ -137,9 +137,9 @@ def _whole(read: Defaults, name: str, strategy: str | None) -> str | None:
         if read.given(path):
             read.refuse(path, "needs {}", MegatronSettings.distributed_optimizer)
         return None
-    for other in (MegatronSettings.precision_aware_optimizer, MegatronSettings.num_distributed_optimizer_instances):
-        if read.given(other) not in (None, False, 1):
-            read.refuse(other, "does not apply to muon")
+    for setting in (MegatronSettings.precision_aware_optimizer, MegatronSettings.num_distributed_optimizer_instances):
+        if read.given(setting) not in (None, False, 1):
+            read.refuse(setting, "does not apply to muon")
     return "ping-pong" if read.given(path) else "layout"
 
 

@@ -121,7 +121,7 @@ def dispatcher(read: Defaults, ranks: int) -> str:
 
 def worst_imbalance(read: Defaults, ranks: int, sizes: Mapping[str, int]) -> float | None:
     """Return how often one rank's experts are chosen at most, where a job leaves it open; 1 is as often as others."""
-    settled = any(read.given(each) is not None for each in (IMBALANCE, ROOM))
+    settled = any(read.given(setting) is not None for setting in (IMBALANCE, ROOM))
     if ranks == 1 or settled or extension_of(read).capacity:
         return None
     return most_rows(ranks, sizes) / (_tokens(sizes) * sizes["e"])

@@ -400,18 +400,18 @@ _BOTH_COPIES = (
 def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:
     """Return how the pipeline runs, as far as all stages share it."""
     if not pipelined(read):
-        for each in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
-            if read.given(each) is not None:
-                read.refuse(each, "needs {} of 2 or more", STAGES)
+        for setting in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
+            if read.given(setting) is not None:
+                read.refuse(setting, "needs {} of 2 or more", STAGES)
         return None
     if read.given(_SCHEDULE) == BOTH_WAYS:
         read.assumptions += _BOTH_COPIES
-        for each in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
-            if read.given(each):
+        for setting in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
+            if read.given(setting):
                 read.refuse(
-                    each,
+                    setting,
                     "found {!r}; 'dualpipe' uses DeepSeek's own schedule, which returns no outputs",
-                    read.given(each),
+                    read.given(setting),
                 )
         return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=BOTH_WAYS, returns_outputs=False)
     runtime = read.take(TorchSettings.pipeline_runtime, "torch", "PyTorch's own runtime")

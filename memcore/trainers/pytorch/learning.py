@@ -137,9 +137,9 @@ def _refuse_layers(read: Defaults, kind: str) -> None:
 def _adapted(read: Defaults, model: Model, engine: Engine) -> Model:
     """Return the model with its adapter, if it has one."""
     if read.given(Training.adapter.type) is None:
-        for each in OF_ADAPTERS:
-            if read.given(each) is not None:
-                read.refuse(each, "needs {}", Training.adapter.type)
+        for setting in OF_ADAPTERS:
+            if read.given(setting) is not None:
+                read.refuse(setting, "needs {}", Training.adapter.type)
         return litgpt(model, ()) if layer_code(read) == "lit-gpt" else model
     kind = _kind(read)
     _refuse_foreign(read, kind)

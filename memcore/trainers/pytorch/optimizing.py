@@ -114,7 +114,7 @@ def _refuse_tiles(read: Defaults, engine: Engine) -> None:
     """Distributed Shampoo has a way of its own to share the work for each engine; FSDP2's shares none."""
     path = Training.optimizer.implementation
     shards, ranks = (
-        read.given(each) for each in (Parallelism.data_parallel_shard_size, Parallelism.data_parallel_size)
+        read.given(setting) for setting in (Parallelism.data_parallel_shard_size, Parallelism.data_parallel_size)
     )
     if not engine.composes or engine.flat:
         raise UnsupportedError(

@@ -286,9 +286,9 @@ def _engine(read: Defaults) -> Engine:
     engine = engine_of(key)
     first = (TorchSettings.use_orig_params, TorchSettings.limit_all_gathers, TorchSettings.backward_prefetch)
     second = (TorchSettings.reshard_after_forward, TorchSettings.root_reshard_after_forward)
-    for each in second if engine.key else first:
-        if engine.shards and read.given(each) is not None:
-            read.refuse(each, "applies to engine.version {}", 2 if engine.key else 1)
+    for setting in second if engine.key else first:
+        if engine.shards and read.given(setting) is not None:
+            read.refuse(setting, "applies to engine.version {}", 2 if engine.key else 1)
     return engine
 
 
