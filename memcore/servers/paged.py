@@ -48,14 +48,15 @@ def with_cache(
     if blocks:
         sizes = {"blocks": blocks, "block bytes": found.paging.block}
         entries.append(tensor("pool of blocks", "KV cache", ("blocks", "block bytes"), 1, sizes, source))
-    beside, own, behind = 1 - found.share, spread(found.entries), spread(later)  # the cache makes up for its share
+    low, high = spread(found.entries)
+    uncovered, (later_low, later_high) = 1 - found.share, spread(later)  # the cache makes up for its share
     return RankBudget(
         name="",
         count=job.basics.layout.tensor,
         ledger=ledger(entries),
         available=found.available,
         uncertain=found.uncertain,
-        spread=(int(beside * own[0]) + behind[0], int(beside * own[1]) + behind[1]),
+        spread=(int(uncovered * low) + later_low, int(uncovered * high) + later_high),
     )
 
 

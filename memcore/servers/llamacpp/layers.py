@@ -239,11 +239,11 @@ def _ffn(to: Builder, part: Ffn, tensor: Tensor, *, sparse: bool) -> Tensor:
     found = _experts(to, part, tensor)
     if part.shared is None:
         return found
-    beside = _dense(to, part.shared, tensor, "_shexp")
+    shared = _dense(to, part.shared, tensor, "_shexp")
     if part.shared_gate is not None:
         gate = mul_mat(to.weight("ffn_gate_inp_shexp.weight"), tensor)
-        beside = apply("MUL", beside, apply("SIGMOID", gate))
-    return apply("ADD", found, beside)
+        shared = apply("MUL", shared, apply("SIGMOID", gate))
+    return apply("ADD", found, shared)
 
 
 def _activated(part: FeedForward | Experts, tensor: Tensor) -> Tensor:

@@ -153,7 +153,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         available = chosen.cache_bytes
     elif basics.capacity is not None:
         available = ceil(basics.capacity * chosen.utilization) - sum(entry.bytes for entry in within)
-    beside = [entry for entry in (*recorded, *outside) if entry not in within]
+    unplanned = [entry for entry in (*recorded, *outside) if entry not in within]
     pages = Pages(
         block_size=chosen.block_size,
         max_model_len=basics.max_model_len,
@@ -168,7 +168,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         paging=_paging(job, chosen, stage, pages),
         available=available,
         uncertain=_uncertain(job, chosen, stage, profiled, within),
-        spread=spread(beside),
+        spread=spread(unplanned),
         count=basics.layout.tensor * basics.layout.data,
         printed=_printed(chosen, profiled, estimated),
         estimated=capture.estimated,

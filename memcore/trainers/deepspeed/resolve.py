@@ -211,10 +211,10 @@ def _opened(
     if recipe.ulysses is None:
         return communicators(ENGINES["deepspeed"].communicators)
     ranks = sizes["cp"]
-    beside = min(ranks, near) - 1
+    peers = min(ranks, near) - 1
     groups = (
         Communicator("data", sizes["z"], rings=True, trees=True),
-        Communicator("sequence", ranks, peers=beside, remote=ranks - 1 - beside),
+        Communicator("sequence", ranks, peers=peers, remote=ranks - 1 - peers),
     )
     return opened(groups, accelerator)
 

@@ -53,19 +53,19 @@ class Ranks:
         moe/token_dispatcher.py, p2p_communication.py.
         """
         width = self.tensor * self.context * self.data
-        near = max(min(self.expert, node // self.expert_tensor), 1) - 1
+        near_experts = max(min(self.expert, node // self.expert_tensor), 1) - 1
         neighbours = min(self.pipeline - 1, 2)
-        beside = neighbours if width < node else 0
+        near = neighbours if width < node else 0
         return (
             Communicator("world", self.total, trees=True),
             Communicator("data", self.data * self.context, rings=True, trees=True),
             Communicator("tensor", self.tensor, rings=True, trees=True),
             Communicator("context", self.context, peers=min(self.context - 1, 2)),
-            Communicator("pipeline", self.pipeline, peers=beside, remote=neighbours - beside),
+            Communicator("pipeline", self.pipeline, peers=near, remote=neighbours - near),
             Communicator("norms of gradients", self.total, trees=True),
             Communicator(
-                "experts", self.expert, rings=not alltoall, peers=near * alltoall,
-                remote=(self.expert - 1 - near) * alltoall,
+                "experts", self.expert, rings=not alltoall, peers=near_experts * alltoall,
+                remote=(self.expert - 1 - near_experts) * alltoall,
             ),
             Communicator("counts of tokens", self.expert * self.expert_tensor if self.expert > 1 else 1, rings=True),
             Communicator("data of experts", self.expert_data if self.experts_apart else 1, rings=True),

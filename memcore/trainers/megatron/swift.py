@@ -80,8 +80,8 @@ def _notes_of_rollout_engine(found: Mapping[str, Any]) -> list[str]:
 
     Source: ms-swift 4.5, swift/megatron/arguments/megatron_args.py (`sleep_level` 0, `use_vllm`).
     """
-    beside = found.get("vllm_mode") == "colocate" and found.get("use_vllm", True) is True
-    if not beside or found.get("sleep_level", 0) != 0:
+    colocated = found.get("vllm_mode") == "colocate" and found.get("use_vllm", True) is True
+    if not colocated or found.get("sleep_level", 0) != 0:
         return []
     share = found.get("vllm_gpu_memory_utilization", _SHARE)
     said = "sleep_level is 0: vLLM keeps {} of the GPU during the update, which is not counted"

@@ -322,13 +322,13 @@ class Workspaces:
         if phase == "loss":
             tied = self.job.chunks[-1].share.network.embedding_and_head.tied
             others = [each for each in others if each.weight.kind == ("embedding" if tied else "head")]
-        beside = sum(product(each.weight.shape, self.job.sizes) * each.count for each in others)
+        outside_layers = sum(product(each.weight.shape, self.job.sizes) * each.count for each in others)
         states, largest = self.job.states, max(layers, default=0)
         if states.shares_parameters and layers:
             ahead = min(sum(layers), largest + _AHEAD)
             yield self.entry("fsdp_gathered", "decoder.layers", (ahead,), states.parameter, 1, _PASSING)
         if phase != "forward" and not early:
-            waiting = beside + (sum(layers) if phase == "backward" else 0)
+            waiting = outside_layers + (sum(layers) if phase == "backward" else 0)
             queued = min(waiting, max(_QUEUED, 2 * largest))
             yield self.entry("fsdp_gradients", "decoder.layers", (queued,), states.gradient, 1, _PASSING)
 

@@ -105,7 +105,7 @@ def groups(sizes: Mapping[str, int], stages: int, node: int, *, ties: bool) -> t
     """
     tensor, data = sizes["tp"], sizes["z"]
     neighbours = min(stages - 1, 2)
-    beside = neighbours if tensor * data < node else 0
+    near = neighbours if tensor * data < node else 0
     total = tensor * data * stages
     return (
         Communicator("barriers", total, trees=True),
@@ -113,7 +113,7 @@ def groups(sizes: Mapping[str, int], stages: int, node: int, *, ties: bool) -> t
         Communicator("tensor", tensor, rings=True, trees=True),
         Communicator("data", data, rings=True, trees=True),
         Communicator("norms of gradients", tensor * stages, trees=True),
-        Communicator("pipeline", stages, peers=beside, remote=neighbours - beside),
+        Communicator("pipeline", stages, peers=near, remote=neighbours - near),
         Communicator("tied embeddings", 2 if ties and stages > 1 else 1, rings=True),
     )
 
