@@ -95,7 +95,7 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     deployed = [_deployed(each) for each in found if each.name == _OF_RAY and _RAY in code]
     if deployed or (serves and "vllm" in code):
         serves = deployed or serves
-        keys, notes = _serving(_one(serves))
+        keys, notes = _serving(_single_call(serves))
         return "argv", {**keys, **around}, notes
     return None
 
@@ -184,7 +184,7 @@ def _plain(value: Any) -> Any:
     return value.removeprefix("torch.") if isinstance(value, str) else value
 
 
-def _one(several: Sequence[Call]) -> Call:
+def _single_call(several: Sequence[Call]) -> Call:
     """The only call, or one of several that say the same.
 
     Raises ConfigError for others.
@@ -236,7 +236,7 @@ def _training(found: Sequence[Call]) -> Script:
     arguments = [each for each in found if each.name in (*_ARGUMENTS, *LEARNT)]
     arguments = [each for each in arguments if each.arguments] or arguments
     if arguments:
-        call = _one(arguments)
+        call = _single_call(arguments)
         told.append(call)
         keys |= _of_arguments(call)
     for call in found:
@@ -358,7 +358,7 @@ def _of_model_config(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     if not configs or any(each.name in ("LoraConfig", "from_pretrained") and each.of != "AutoTokenizer"
                           for each in found):  # fmt: skip
         return {}
-    call, made = _one(configs), {each.name for each in found}
+    call, made = _single_call(configs), {each.name for each in found}
     told.append(call)
     keys = {"model_name_or_path": call.arguments["model_name_or_path"]}
     if "get_peft_config" in made and call.arguments.get("use_peft") is True:
@@ -403,11 +403,11 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
         message = "its adapter in line {} is in another file: describe the adapter with {}"
         raise UnsupportedError(brought.of, message, brought.line, "training.adapter")
     if plain and not fast:
-        call = _one(plain)
+        call = _single_call(plain)
         told.append(call)
         keys = _lora(call.arguments)
     elif fast:
-        call = _one(fast)
+        call = _single_call(fast)
         told.append(call)
         given = {**_FAST, **_targets(call), **call.arguments}
         keys = {**_checkpoints(given.pop("use_gradient_checkpointing", "unsloth")), **_lora(given)}
@@ -547,7 +547,7 @@ def _of_model(found: Sequence[Call], told: list[Call], *, named: bool) -> dict[s
         message = "found in line {}; this value is not supported yet; leave it out to count 16-bit weights"
         raise UnsupportedError(other.name, message, other.line)
     if bits:
-        given = _one(bits).arguments
+        given = _single_call(bits).arguments
         keys |= {name: given[name] for name in ("load_in_4bit", "load_in_8bit") if name in given}
         if given.get("load_in_4bit"):
             keys["bnb_4bit_quant_type"] = given.get("bnb_4bit_quant_type", "fp4")

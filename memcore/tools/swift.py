@@ -107,7 +107,7 @@ MS_SWIFT = Tool(
 )  # fmt: skip
 
 
-def _of(name: str) -> str:
+def _setting_of(name: str) -> str:
     """The setting behind a key of ours."""
     return next(each.path for each in SHARDS if each.name == name)
 
@@ -147,7 +147,7 @@ LLAMA_FACTORY_V1 = Tool(
         Meaning(sets={Training.adapter.type: "lora"}, keys={"peft_config.name": "lora"}),
         Meaning(sets={EngineSettings.type: "fsdp"}, keys={"dist_config.name": "fsdp2"}),
         *(
-            Meaning(sets={_of(name): value}, keys={"dist_config.name": "fsdp2", key: value})
+            Meaning(sets={_setting_of(name): value}, keys={"dist_config.name": "fsdp2", key: value})
             for name, key, value in ((OFFLOAD, "dist_config.offload_params", True),
                                      (RESHARD, "dist_config.reshard_after_forward", False))
         ),

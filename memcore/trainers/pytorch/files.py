@@ -80,7 +80,7 @@ _MICRO, _STEPS, _BEFORE, _PIPELINE = "*micro", "*steps", "*before", 2
 
 
 def _of_former(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of earlier releases by their names of today; what a file says by the latter holds."""
+    """Return the keys of earlier releases by their names of today; what a file says by the latter holds."""
     normalized = {**{_FORMER[key]: value for key, value in found.items() if key in _FORMER},
                   **{key: value for key, value in found.items() if key not in _FORMER}}  # fmt: skip
     if any(key.startswith("experimental.pipeline") for key in found):
@@ -142,7 +142,7 @@ def _of_pipeline(normalized: dict[str, Any]) -> None:
 
 
 def _pipelined(config: Config) -> dict[str, Any]:
-    """What a rank takes in a step of a pipeline, and the sequences of its micro-batches."""
+    """Return what a rank takes in a step of a pipeline, and the sequences of its micro-batches."""
     stages = config.get(Parallelism.pipeline_parallel_size) or 1
     if stages < _PIPELINE:
         return {}
