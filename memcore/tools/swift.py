@@ -10,8 +10,9 @@ from memcore.formats.normalized import GPUS, OFFLOAD, RESHARD
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.formats.values import TRAINER_OPTIMIZERS
 from memcore.tools.fine_tuning import LOOP, LOOPS, SCRIPT, SHARDS, TRAINED, UNSAID
-from memcore.tools.loops import of_factory_v1, of_swift
+from memcore.tools.loops import of_factory_v1
 from memcore.tools.methods import SWIFT_KEYS, written
+from memcore.tools.swift_loop import of_swift
 from memcore.tools.swift_releases import OLD_PROGRAMS, TWO_KEYS
 from memcore.tools.switches import SWITCHES
 from memcore.tools.towers import FREEZES, TRAINABLE
