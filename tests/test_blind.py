@@ -24,7 +24,9 @@ def check_written_down(cases, count, *confidences):
 @pytest.fixture(scope="module")
 def stated():
     """Results of a third of the cases whose jobs are stated; the accuracy page has all."""
-    return accuracy([each for each in CASES if each["confidence"] != "low"][::3]).results
+    chosen = [each for each in CASES if each["confidence"] != "low"][::3]
+    speeds = [each for each in chosen if each["measured"]["quantity"] in SPEEDS]
+    return [*predicted("blind", chosen.__contains__), *accuracy(speeds).results]
 
 
 LATER = truth("notebooks")
@@ -315,7 +317,7 @@ mergers of towers are split over ranks; where no image is allowed, projectors ar
 def test_boots():
     """One of a port to Windows and one of an unknown release are off by far, and what 0.20 estimates for graphs."""
     check_written_down(BOOTS, 79)
-    results = accuracy(BOOTS).results
+    results = predicted("boots")
     assert all(each.predicted is not None for each in results)
     certain = {each["id"] for each in BOOTS if each["confidence"] == "high"}
     sure = [each for each in results if each.id in certain and each.error is not None and each.quantity != "fits"]
@@ -342,7 +344,7 @@ def test_later_boots():
     DeepSeek-V4-Flash in 0.22.1, where queries were not known to be sharded, has 3.7 GiB less on eight RTX PRO 5000.
     """
     assert len({each["id"] for each in LATER_BOOTS}) == len(LATER_BOOTS) == 38
-    results = accuracy(LATER_BOOTS).results
+    results = predicted("boots_second")
     assert all(each.predicted is not None for each in results)
     off = sorted(abs(each.error) for each in results if each.error is not None and each.quantity != "fits")
     assert median(off) < 0.03
@@ -364,7 +366,7 @@ them; PaddleOCR-VL's head, positions and rotations; a step of LLM() has no more 
 def test_public():
     """The longest sequence of the start beyond its range is not said."""
     assert len({each["id"] for each in PUBLIC}) == len(PUBLIC) == 46
-    results = accuracy(PUBLIC).results
+    results = predicted("vllm_public")
     assert all(each.predicted is not None for each in results)
     off = sorted(abs(each.error) for each in results if each.error is not None and each.quantity != "fits")
     assert median(off) < 0.02
@@ -481,7 +483,7 @@ def test_fifth():
     unexplained; the 90th percentile rose to 8.04 % with it.
     """
     check_written_down(FIFTH, 63)
-    results = accuracy(FIFTH).results
+    results = predicted("winter_fifth")
     assert sum(each.predicted is None for each in results) <= 7
     assert all(each.predicted is not None or each.reason for each in results)
     stated = {each["id"] for each in FIFTH if each["confidence"] != "low"}
@@ -540,7 +542,7 @@ images in Automodel. Qwen3.5's experts shared among ranks were not supported; no
 def test_sixth():
     """Images in Automodel's tests take twice what their tokens do; nobody knows how many are in a step."""
     check_written_down(SIXTH, 33)
-    results = accuracy(SIXTH).results
+    results = predicted("training_sixth")
     assert [each.id for each in results if each.predicted is None] == ["sixth-automodel-internvl35-4b"]
     shared = {each.id for each in results if "automodel-qwen35-35b" in each.id}
     assert all(abs(each.error) < 0.06 for each in results if each.id in shared)
@@ -564,7 +566,31 @@ def test_seventh():
     """Close are runs that failed by little: some of the same job's runs passed, or all but 1 GiB was reserved."""
     assert len({each["id"] for each in SEVENTH}) == len(SEVENTH) == 29
     assert sum(not each["measured"]["value"] for each in SEVENTH) == 18
-    assert Counter(each.verdict for each in accuracy(SEVENTH).results) == {"right": 26, "close": 3}
+    assert Counter(each.verdict for each in predicted("training2_outcomes")) == {"right": 26, "close": 3}
+
+
+LATEST = truth("training_seventh")
+LATEST_OUTCOMES = truth("training_seventh_outcomes")
+"""32 readings and 15 outcomes of 2025 and 2026: examples of ms-swift, tests of Megatron-LM, messages of Automodel's commits,
+notebooks of Unsloth, PEFT's methods, issues. First predictions: of nine readings with medium confidence the median was
+13.5 % off, the most 33.7 %, and six of eight were in their range; of 15 with low confidence 12.4 % and 152 %. Eight were
+refused, of the outcomes three; seven of those were right, two close, two unsafe (both of low confidence, perhaps for
+another reason than the GPU's memory), one too careful. Not explained: ms-swift's device memory with Megatron-Core, which
+is 4 to 10 GiB more than predicted where experts learn (7 to 20 %) and 1 to 4 GiB elsewhere, in examples of all batches;
+how many GPUs Megatron-LM's release test of Mixtral has."""
+
+
+def test_latest():
+    """Of the stated ones; refused are an indexer, a tower and two of PEFT's methods."""
+    check_written_down(LATEST, 32)
+    results = accuracy([each for each in LATEST if each["confidence"] == "medium"]).results
+    missing = ["bridge-glm52-352h100", "swift-glm46v-lora-tp4-ep4", "peft-psoft", "peft-deft"]
+    assert [each.id.removeprefix("training-seventh-") for each in results if each.predicted is None] == missing
+    ranged = [each for each in results if each.inside is not None]
+    assert [each.id for each in ranged if not each.inside] == ["training-seventh-mixtral-8x7b-release-h100"]
+    check_written_down(LATEST_OUTCOMES, 15)
+    verdicts = accuracy([each for each in LATEST_OUTCOMES if each["confidence"] != "low"]).results
+    assert Counter(each.verdict for each in verdicts) == {"right": 6, "close": 1}
 
 
 @pytest.mark.parametrize(

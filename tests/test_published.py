@@ -60,6 +60,8 @@ def _method(config):
 
 UNKNOWN = {
     "ModernVBERT/modernvbert": "found no architectures; counted as ModernVBertForMaskedLM",
+    "Qwen/Qwen3Guard-Stream-8B": "found 'Qwen3ForGuardModel', whose head is not counted",
+    "microsoft/VibeVoice-1.5B": "found acoustic_tokenizer_config, decoder_config, semantic_tokenizer_config, which its",
     "XHToken/Spark-X2.5-4B": "family 'spark2_5' is unknown, so its keys were read as Llama's",
     "suno/bark-small": "found 'bark', a family of transformers",
     "facebook/detr-resnet-50 (fractures)": "found 'detr', a family of transformers",

@@ -171,7 +171,7 @@ BAD = {
     "swift rlhf --rlhf_type ppo --model a/b --tuner_type lora": "rlhf_type: found 'ppo'",
     "swift infer --model a/b": "supported for `swift deploy` and `swift infer`",
     "swift export --model a/b": "which does not train",
-    "megatron rlhf --rlhf_type kto --model a/b": "rlhf_type: found 'kto'",
+    "megatron rlhf --rlhf_type gkd --model a/b": "rlhf_type: found 'gkd'",
     "megatron sft --model a/b --task_type prm": "task_type: found 'prm'",
     "megatron sft --model a/b --tuner_type lora --modules_to_save x": "modules_to_save: found",
     "megatron sft --model a/b --tensor_model_parallel_sise 2": "did you mean 'tensor_model_parallel_size'",

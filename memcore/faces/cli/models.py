@@ -14,6 +14,7 @@ from memcore.i18n.page import say
 from memcore.messages import Message
 from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, search
 from memcore.networks.read import known_families
+from memcore.serving.published import as_published
 from memcore.units import format_parameters
 
 _WIDEST = 46
@@ -37,11 +38,12 @@ def _said_by(source: str) -> str | Mapping[str, object]:
 
 def _model(options: argparse.Namespace) -> int:
     source: str = options.model
-    found = find_model(_said_by(source))
+    said = _said_by(source)
+    found, published = find_model(said), as_published(said)
     if options.json:
-        print_json(model_data(found))
+        print_json(model_data(found, published))
     else:
-        print(model_text(found), end="")
+        print(model_text(found, published), end="")
     return FITS
 
 

@@ -302,6 +302,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "each row is counted as two sequences: the anchor and one positive": "每行数据按两条序列计算：锚点与一个正例",
     "each row is counted as two sequences: the query and one document": "每行数据按两条序列计算：查询与一篇文档",
     "for more, raise the micro-batch size": "更多时请增大微批次",
+    "packed answers and mismatched ones make passes of their own: half of max_length is counted": (
+        "打包的回答与错配的回答各自前向：按 max_length 的一半计算"
+    ),
     "log-probabilities of vocabulary shards are counted as a supervised loss": (
         "按词表切分的对数概率按监督训练的损失计算"
     ),

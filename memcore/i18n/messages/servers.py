@@ -57,6 +57,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "actual mixes may differ": "实际的混合格式可能不同",
     "the engine builder chooses activation kernels and their workspaces": "激活 kernel 及其工作区由构建器选择",
     "the range allows for them": "已计入范围",
+    "since vLLM 0.28, bitsandbytes is a plugin": "自 vLLM 0.28 起 bitsandbytes 为插件",
+    "install vllm-bnb-plugin": "请安装 vllm-bnb-plugin",
     "before vLLM 0.20, CUDA graphs are not counted in the budget": "vLLM 0.20 之前 CUDA Graph 不计入预算",
     "with VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0, CUDA graphs are not counted in the budget": (
         "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0 时 CUDA Graph 不计入预算"

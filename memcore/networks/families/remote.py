@@ -16,7 +16,7 @@ from memcore.networks.families.counted import clips, counted, gemma4, gemma4_uni
 from memcore.networks.families.counting import matrix, whole, within
 from memcore.networks.families.ernie import ernie_vl
 from memcore.networks.families.longcat import longcat, longcat_more
-from memcore.networks.families.own_names import blt, emu3, glm5_next, got, hyperclova, llada, ovis
+from memcore.networks.families.own_names import blt, emu3, glm5_next, got, hyperclova, llada, ovis, qwen3_asr
 from memcore.networks.families.remote_rows import NOTHING
 from memcore.networks.families.sounds import minicpm
 from memcore.networks.families.switch import contradicted, stepped
@@ -575,6 +575,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     **dict.fromkeys(("glm5_next", "glm5_next_text"), glm5_next),
     "llada": llada,
     "vlm": hyperclova,
+    "qwen3_asr": qwen3_asr,
     "paddleocr_vl": _flat("paddleocr_vl"),
     "kimi_k25": _kimi,
     "minicpmv": _minicpm,

@@ -54,6 +54,7 @@ from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.sparse import gathered, profiled_scores, step_buffers
 from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals, too_long
+from memcore.servers.vllm.versions import NEWEST
 from memcore.serving import counted_towers
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.changes import PAGED, Becomes, ServerChange, Utilization, fewer_tokens, larger_share
@@ -625,12 +626,17 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
             "to narrow the range, set engine.compile_cache: false for first starts, true for later ones"
         )
         notes.append(Message(said, format_bytes(more)))
+    stored, version = job.basics.stored, release(job.config[EngineSettings.version] or NEWEST)
+    if stored is not None and stored.format.name in ("nf4", "nf4-double") and version >= _WITHOUT_BNB:
+        notes.append("since vLLM 0.28, bitsandbytes is a plugin; install vllm-bnb-plugin")
     notes += [*elsewhere(job, chosen), *notes_of(job.basics)]
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()
     return tuple(notes)
 
 
+_WITHOUT_BNB = (0, 28)
+"""The first release without `bitsandbytes.py` among its layers/quantization."""
 _CACHES = (0, 14)
 """The first release that reads what ModelOpt's checkpoints say of it (utils/torch_utils.py)."""
 
