@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from memcore.errors import ConfigError
+from memcore.networks.families.counting import whole, within
+from memcore.networks.weights import Weight
 from memcore.units import shown
 
 Config = Mapping[str, object]
@@ -49,14 +51,25 @@ _THINKS = {"audio_config": "qwen3_asr_encoder", "text_config": "qwen3"}
 
 
 def qwen3_asr(config: Config) -> Config:
-    """Qwen3-ASR as Qwen publishes it: what transformers has on top is within `thinker_config`."""
+    """Qwen3-ASR as Qwen publishes it: what transformers has on top is within `thinker_config`.
+
+    What aligns words with sounds has scores for times (`times`) instead of words.
+    """
     if "thinker_config" not in config:
         return config
-    whole = _part(config, "thinker_config")
-    if whole.get("classify_num") is not None:
-        raise _only("thinker_config.classify_num", shown(whole["classify_num"]), None)
-    parts = {key: {**_part(whole, key, "thinker_config."), "model_type": kind} for key, kind in _THINKS.items()}
-    return {**{key: value for key, value in config.items() if key != "thinker_config"}, **parts}
+    thinker = _part(config, "thinker_config")
+    parts = {key: {**_part(thinker, key, "thinker_config."), "model_type": kind} for key, kind in _THINKS.items()}
+    aligns = {"architectures": ["Qwen3ASRModel"]} if thinker.get("classify_num") is not None else {}
+    return {**{key: value for key, value in config.items() if key not in _ALIGNS}, **parts, **aligns}
+
+
+_ALIGNS = ("thinker_config", "timestamp_segment_time", "timestamp_token_id")
+
+
+def times(config: Config) -> tuple[Weight, ...]:
+    """The matrix of Qwen3-ForcedAligner that scores times (qwen-asr, modeling_qwen3_asr.py: `lm_head`)."""
+    count, hidden = (within(config, "thinker_config", *path) for path in (("classify_num",), ("text_config", "hidden_size")))
+    return (Weight("lm_head", ((whole(count),), (whole(hidden),)), "head"),) if whole(count) and whole(hidden) else ()
 
 
 _UNREAD = ("audio_config", "discrete_audio_config", "discrete_vision_config")
@@ -136,6 +149,24 @@ def blt(config: Config) -> Config:
     if type(narrow) is not int or type(times) is not int or narrow * times == wide:
         return config
     return {**config, "global_config": {**inner, "encoder_cross_output_size": narrow * times}}
+
+
+_GATES = (None, "sigmoid", "silu")
+
+
+def qwen4_exp(config: Config) -> Config:
+    """Qwen 3.8 Flash Next: the function of the delta rule's gate has no parameters (transformers 5.23, models/qwen4_exp).
+
+    Layers that see everything have an indexer (`Qwen4ExpTextConfig.__post_init__`).
+    """
+    text = config.get("text_config")
+    if isinstance(text, Mapping):
+        return {**config, "text_config": qwen4_exp(text)}
+    kinds = config.get("layer_types")
+    full = {"full_attention": "indexed_attention"}
+    listed = {"layer_types": [full.get(each, each) for each in kinds]} if isinstance(kinds, list) else {}
+    kept = {key: value for key, value in config.items() if key != "output_gate_type" or value not in _GATES}
+    return {**kept, **listed}
 
 
 _DELTA = {

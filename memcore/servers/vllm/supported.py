@@ -19,7 +19,7 @@ ABSENT = frozenset((
     *("Emu3", "encodec", "llada", "sdar", "xlstm"),
     *("flaubert", "funnel", "glm_image", "gpt_neo", "gpt_neox_japanese", "gpt_neox_reward_model", "hubert", "ibert"),
     *("jina-bert", "lasr_ctc", "layoutlmv3", "lilt", "longformer", "luke", "lxmert", "markuplm", "megatron-bert"),
-    *("mixformer-sequential", "mobilenet_v2", "moss", "mpnet", "mra", "nystromformer", "openai-gpt", "parakeet_ctc"),
+    *("mixformer-sequential", "mobilenet_v2", "moss", "mpnet", "mra", "nvembed", "nystromformer", "openai-gpt", "parakeet_ctc"),
     *("parakeet_tdt", "splinter", "vision-text-dual-encoder"),
     *("perceiver", "reformer", "rembert", "resnet", "roformer", "rwkv", "segformer", "sew", "sew-d", "squeezebert"),
     *("swin", "swinv2", "tapas", "trocr", "unispeech", "unispeech-sat", "vila1_5", "vilt", "visual_bert"),
