@@ -279,6 +279,10 @@ WRITTEN: Mapping[str, Mapping[str, Any]] = {
         "fixed": {"attention_bias": False, "index_topk_freq": 1, "index_topk_pattern": None, "qk_rope_head_dim": 0}
     },
     "HrmTextForCausalLM": _hrm(),
+    **dict.fromkeys(
+        ("Qwen4ExpForCausalLM", "Qwen4ExpTextModel"),
+        {"fixed": {"attention_bias": False, "full_attention_interval": 4, "indexer_kv_heads": 1}},
+    ),
     "ReformerForMaskedLM": _reformer(),
     "Step3p7TextModel": _step(),
     "SwitchTransformersForConditionalGeneration": _switch(),

@@ -549,7 +549,9 @@ def _embeds_latents(config: Config) -> Iterator[Weight]:
     latent = within(config, "latent_attention_config")
     names = ("hidden_dim", "latent_dim", "num_latents_value", "num_cross_heads", "cross_dim_head")
     usual = (4096, 4096, 512, 8, 4096)
-    hidden, keys, latents, heads, width = (whole(within(latent, name), size) for name, size in zip(names, usual, strict=True))
+    hidden, keys, latents, heads, width = (
+        whole(within(latent, name), size) for name, size in zip(names, usual, strict=True)
+    )
     inner, mult = heads * width, whole(within(latent, "mult"), 4)
     attends = 2 * hidden * inner + 2 * keys * inner + norms(1, hidden) + norms(1, keys)
     gated = norms(1, hidden) + matrix(2 * mult * hidden, hidden) + matrix(hidden, mult * hidden)

@@ -16,7 +16,19 @@ from memcore.networks.families.counted import clips, counted, gemma4, gemma4_uni
 from memcore.networks.families.counting import matrix, whole, within
 from memcore.networks.families.ernie import ernie_vl
 from memcore.networks.families.longcat import longcat, longcat_more
-from memcore.networks.families.own_names import blt, emu3, glm5_next, got, hyperclova, llada, ovis, qwen3_asr, qwen4_exp, times
+from memcore.networks.families.own_names import (
+    blt,
+    emu3,
+    glm5_next,
+    got,
+    grams,
+    hyperclova,
+    llada,
+    ovis,
+    qwen3_asr,
+    qwen4_exp,
+    times,
+)
 from memcore.networks.families.remote_rows import NOTHING
 from memcore.networks.families.sounds import minicpm
 from memcore.networks.families.step import step
@@ -677,6 +689,7 @@ _EXTRA_WEIGHTS: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
     "gemma4_unified": lambda config: tuple(gemma4_unified(config)),
     "phi4mm": _phi4_adapters,
     "qwen3_asr": times,
+    **dict.fromkeys(("qwen4_exp", "qwen4_exp_text"), lambda config: tuple(grams(config))),
     "xlm-roberta": _jina_adapters,
     "bert": _pools,
 }

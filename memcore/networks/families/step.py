@@ -33,7 +33,11 @@ def step(config: Config) -> Config:
     kept = {key: value for key, value in config.items() if key not in _FIXED or value != _FIXED[key]}
     text, vision, listed = (config.get(key) for key in ("text_config", "vision_config", "moe_layers_enum"))
     if isinstance(text, Mapping):
-        return {**kept, "text_config": step(text), **({"vision_config": perceives(vision)} if isinstance(vision, Mapping) else {})}
+        return {
+            **kept,
+            "text_config": step(text),
+            **({"vision_config": perceives(vision)} if isinstance(vision, Mapping) else {}),
+        }
     if not isinstance(listed, str):
         return kept
     sparse, depth = {each.strip() for each in listed.split(",")}, min(whole(config.get("num_hidden_layers")), _DEEPEST)
