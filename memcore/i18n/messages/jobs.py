@@ -132,7 +132,9 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "GPTQ and AWQ are not supported yet for {model}'s experts with transformers 5": (
         "GPTQ 与 AWQ 暂不支持 transformers 5 中 {model} 的专家"
     ),
-    "GPTQ and AWQ are not supported yet for {model}, whose layers are Conv1D": "GPTQ 与 AWQ 暂不支持 {model}，其层为 Conv1D",
+    "GPTQ and AWQ are not supported yet for {model}, whose layers are Conv1D": (
+        "GPTQ 与 AWQ 暂不支持 {model}，其层为 Conv1D"
+    ),
     "only lora is supported next to GPTQ and AWQ so far": "目前与 GPTQ、AWQ 同用的只支持 lora",
     "transformers splits Llama 4's experts to quantize them, which is not supported yet": (
         "transformers 会拆开 Llama 4 的专家再量化：暂不支持"

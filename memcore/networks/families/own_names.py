@@ -159,7 +159,7 @@ _GRAMS = ("ple_conv_kernel_size", "ple_embed_dim", "ple_layer_ids", "seed", "spl
 
 
 def qwen4_exp(config: Config) -> Config:
-    """Qwen 3.8 Flash Next without its tables of n-grams (`grams`); every fourth layer attends, as the rows are proved."""
+    """Qwen 3.8 Flash Next without its tables of n-grams (`grams`); every fourth layer attends, as is proved."""
     text = config.get("text_config")
     if isinstance(text, Mapping):
         return {**config, "text_config": qwen4_exp(text)}
