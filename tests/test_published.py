@@ -262,6 +262,22 @@ def test_other_code_under_a_known_type_is_refused(config, said):
         read_model(config)
 
 
+def test_blocks_of_recurrent_gemma_that_have_another_name_attend():
+    """As its class reads `block_types`; transformers 5.23 has so many parameters."""
+    sizes = {"hidden_size": 256, "intermediate_size": 768, "lru_width": 256, "vocab_size": 1000}
+    heads = {"num_attention_heads": 4, "num_hidden_layers": 6, "num_key_value_heads": 1}
+    config = {**sizes, **heads, "model_type": "recurrent_gemma"}
+    for kinds, count in ((["recurrent", "recurrent", "attention"], 3_291_904), (["linear_attention"], 3_019_520)):
+        assert read_model({**config, "block_types": kinds}).parameters == count
+
+
+def test_layers_of_qwen_next_in_another_order_are_refused():
+    """The rows are proved for every fourth layer that attends."""
+    text = {**PUBLISHED["Qwen/Qwen3.8-Flash-Next"]["config"]["text_config"], "layer_types": ["full_attention"] * 48}
+    with pytest.raises(ConfigError, match=r"model.*layer_types: found"):
+        read_model({**PUBLISHED["Qwen/Qwen3.8-Flash-Next"]["config"], "text_config": text})
+
+
 def test_a_file_without_a_type_has_that_of_its_class():
     """MiniCPM3's first file has none."""
     whole = PUBLISHED["openbmb/MiniCPM3-4B"]["config"]
