@@ -113,8 +113,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     build = ollama_engine.build_of(version) if fork == OLLAMA else _build(version)
     row = "ik" if "ik" in fork else row_of(build)
     own = fork == OLLAMA and ollama_engine.runs(version, family)
-    slots = own or (RELEASES[row].outputs_by_slots and (fork != OLLAMA or ollama_engine.serves(version)))
-    slots = slots and fork not in (PYTHON, LIBRARY)
+    served = own or (RELEASES[row].outputs_by_slots and (fork != OLLAMA or ollama_engine.serves(version)))
     # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
     context, batch, micro_batch = _batches(read, basics, fork, name, 1 if unified else sequences)
     flags = Flags(
@@ -132,7 +131,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         host_experts=read.take(LlamaCppSettings.n_cpu_moe, 0),
         full_windows=read.take(LlamaCppSettings.swa_full, fork in (PYTHON, LIBRARY)),
         # Before 0.30 Ollama's runner does not say how many it wants (llama/llama.go, NewContextParams; n_outputs_max).
-        outputs=sequences * (1 + _proposed(basics)) if slots else None,
+        outputs=sequences * (1 + _proposed(basics)) if served and fork not in (PYTHON, LIBRARY) else None,
         checkpoints=ollama_engine.CHECKPOINTS if own else 0,
         window_memory=ollama_engine.window_of(version, family) if own else 0,
         offload=not own or ollama_engine.offloads(version),
@@ -143,12 +142,11 @@ def options(read: Defaults, basics: Basics) -> Options:
     )
     expanded = "lk" in basics.sizes and _keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES)
     _check_caches(read, basics.model, flags, _CACHES, expanded=expanded)
-    draft = None if basics.draft is None else _draft(read, basics.draft, flags)
     head = head_of(basics.model, basics.speculation) if basics.speculation is not None else None
-    if head is not None:
-        # -ngl counts the head's layers, which lie between the others and the output (n_layer_all)
-        layers = min(flags.gpu_layers, max(flags.gpu_layers - head.num_layers, 1))
-        flags = replace(flags, gpu_layers=layers, checkpoints=flags.checkpoints + _proposed(basics))
+    if head is None:
+        draft = None if basics.draft is None else _draft(read, basics.draft, flags)
+    else:
+        flags = _with_head(flags, head, _proposed(basics))
         draft = _head(read, basics.model, head, name, flags)
     return Options(
         flags=flags,
@@ -160,6 +158,12 @@ def options(read: Defaults, basics: Basics) -> Options:
         undated=not fork and version is None,
         carried=carried(basics, build) if head is None else None,
     )
+
+
+def _with_head(flags: Flags, head: Model, proposed: int) -> Flags:
+    """Put the layers of a head that predicts tokens on the host where `-ngl` leaves them out; they come last."""
+    layers = min(flags.gpu_layers, max(flags.gpu_layers - head.num_layers, 1))
+    return replace(flags, gpu_layers=layers, checkpoints=flags.checkpoints + proposed)
 
 
 def _batches(read: Defaults, basics: Basics, fork: str, name: str, caches: int) -> tuple[int, int, int]:

@@ -13,6 +13,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import (
+    AUTOCAST,
     GPUS,
     IN_BACKWARD,
     MODEL,
@@ -359,7 +360,12 @@ SHARES: Mapping[str, Share] = {
             Meaning(sets={TorchSettings.cpu_offload: True}, keys={"fsdp_config.offload_params": True}),
         ),
     ),
-    "scripts": Share(keys=(Key(path=TorchSettings.prepare_model_for_kbit_training, name=PREPARED),)),
+    "scripts": Share(
+        keys=(
+            Key(path=TorchSettings.prepare_model_for_kbit_training, name=PREPARED),
+            Key(path=TorchSettings.autocast, name=AUTOCAST),
+        )
+    ),
     "axolotl": Share(
         keys=(
             Key(path=TorchSettings.quantize_moe_experts, name="quantize_moe_experts"),
