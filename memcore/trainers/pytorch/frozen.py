@@ -150,15 +150,19 @@ def _refuse_gptq(read: Defaults, model: Model, engine: Engine) -> None:
     if not engine.copies or layer_code(read) not in ("transformers", "liger"):
         found = Message("engine.type {!r} and {!r} layers", engine.name, layer_code(read))
         raise UnsupportedError(
-            path, "'gptq' is supported only with engine.type none or ddp and transformers' layers; {}", found
+            path, "GPTQ and AWQ are supported only with engine.type none or ddp and transformers' layers; {}", found
         )
     if not before(read, STARTS_NEW) and any(True for _ in experts_of(model.network)):
-        raise UnsupportedError(path, "'gptq' is not supported yet for {}'s experts with transformers 5", model.name)
+        raise UnsupportedError(
+            path, "GPTQ and AWQ are not supported yet for {}'s experts with transformers 5", model.name
+        )
     if any(linear.transposed for linear in targeted(model.network, (ALL,))):
-        raise UnsupportedError(path, "'gptq' is not supported yet for {}, whose layers are Conv1D", model.name)
+        raise UnsupportedError(path, "GPTQ and AWQ are not supported yet for {}, whose layers are Conv1D", model.name)
     kind = read.given(Training.adapter.type)
     if kind != "lora":
-        raise UnsupportedError(Training.adapter.type, "found {!r}; only lora is supported next to 'gptq' so far", kind)
+        raise UnsupportedError(
+            Training.adapter.type, "found {!r}; only lora is supported next to GPTQ and AWQ so far", kind
+        )
 
 
 def usual_preset(read: Defaults, engine: Engine) -> tuple[str, str]:
