@@ -146,8 +146,10 @@ def test_bounds_are_below_totals():
                 continue
             total = found.allocated.expected
             assert question.least(each) <= total
-            assert question.least(each, growths.growth(each)) <= total
+            growth = growths.growth(each)
+            assert question.least(each, growth) <= total
             assert growths.least(each) <= total
+            assert growth is None or question.pipelined(each, growth, growths.parts(each)) <= total
             sums += 1
         assert sums > len(sample) / 2
 

@@ -20,6 +20,7 @@ from memcore.questions.searching.kinds import config_as, kinds_of
 from memcore.questions.searching.layouts import PATHS, SHARES, Layout, Settings
 from memcore.questions.searching.spaces import (
     Floor,
+    Part,
     Space,
     Tried,
     floor_of,
@@ -86,6 +87,10 @@ class Question:
     def least(self, layout: Layout, growth: int | None = None) -> int:
         """Return bytes that a layout surely has; `growth` as in `Floor.bytes`."""
         return self.floor.bytes(self.space, layout, growth)
+
+    def pipelined(self, layout: Layout, growth: int, parts: Sequence[Part]) -> int:
+        """Return bytes that some stage of a layout surely has, as in `Floor.pipelined`."""
+        return self.floor.pipelined(self.space, layout, growth, parts)
 
     def key(self, layout: Layout) -> Key:
         """Return what a layout is called."""

@@ -275,7 +275,9 @@ def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, ke
     if question.ceiling - layers.least(layout) < needed:
         return True
     growth = layers.growth(layout)
-    return question.ceiling - question.least(layout, growth) < needed
+    if question.ceiling - question.least(layout, growth) < needed:
+        return True
+    return growth is not None and question.ceiling - question.pipelined(layout, growth, layers.parts(layout)) < needed
 
 
 def _needed(question: Question, layout: Layout, tally: Tally, keep: int) -> int:

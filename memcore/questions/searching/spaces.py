@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import accumulate
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from memcore.config.devices import node_of
 from memcore.config.engine import EngineSettings
@@ -354,6 +354,18 @@ def ends_of(layers: int, stages: int, counted: int) -> tuple[int, ...]:
     return tuple(shares)
 
 
+class Part(NamedTuple):
+    """What a stage of a pipeline has, whatever its micro-batches are."""
+
+    number: int
+    kept: int
+    """Bytes between steps, of the shards of one rank."""
+    layers: int
+    dense: int
+    """Parameters of its layers, as in `Floor`."""
+    routed: int
+
+
 @dataclass(frozen=True, slots=True)
 class Floor:
     """A number of bytes below which no layout can be: parameters, and what each layer keeps for each token."""
@@ -417,6 +429,23 @@ class Floor:
             return max(layers * each, (parameters * self.parameter + states) // stages)
         return (parameters * self.parameter + whole + states) * layers // self.layers + activations + loss
 
+    def pipelined(self, space: Space, layout: Layout, growth: int, parts: Iterable[Part]) -> int:
+        """Below this the highest of some stages cannot be when its first micro-batch comes back.
+
+        Earlier stages have more micro-batches in flight; gradients of the first are whole until the last comes back.
+        """
+        flying, again = min(layout.stages, layout.micro_batches), layout.micro_batches > layout.stages
+        whole = 0 if space.row.policies[layout.policy].offloaded else self._whole(space, layout)
+        return max(
+            (
+                kept
+                + whole * (dense + routed // layout.experts) // layout.tensor * again
+                + max(flying - number, 1) * layers * layout.micro_batch * growth
+                for number, kept, layers, dense, routed in parts
+            ),
+            default=0,
+        )
+
     def _whole(self, space: Space, layout: Layout) -> int:
         """Return bytes for each parameter of a layer that data-parallel ranks do not share for a while."""
         if space.row.sharded != "parameters" or layout.shards == 1:
@@ -451,7 +480,7 @@ def floor_of(job: Job) -> Floor:
     )
     layers = sum(count * sum(model.size(weight.shape) for weight in layer.weights()) for layer, count in model.layers)
     each_layer = tuple(
-        _apart(model, layer)
+        apart(model, layer)
         for run, times in zip(model.network.runs, model.repeats, strict=True)
         for layer in run * times
     )
@@ -478,7 +507,7 @@ def floor_of(job: Job) -> Floor:
 
 
 @lru_cache(maxsize=256)
-def _apart(model: Model, layer: Layer) -> tuple[int, int]:
+def apart(model: Model, layer: Layer) -> tuple[int, int]:
     """Return parameters of a layer: all but those of routed experts, and these."""
     routed = sum(model.size(weight.shape) for ffn in layer.ffns if isinstance(ffn, Experts) for weight in ffn.experts)
     return sum(model.size(weight.shape) for weight in layer.weights()) - routed, routed
