@@ -23,6 +23,7 @@ from memcore.questions.searching.spaces import (
     Part,
     Space,
     Tried,
+    divides_experts,
     floor_of,
     plan,
     sent,
@@ -90,7 +91,8 @@ class Question:
 
     def pipelined(self, layout: Layout, growth: int, parts: Sequence[Part]) -> int:
         """Return bytes that some stage of a layout surely has, as in `Floor.pipelined`."""
-        return self.floor.pipelined(self.space, layout, growth, parts)
+        divided = layout.tensor if layout.experts == 1 else divides_experts(self.space, layout, self.usual)
+        return self.floor.pipelined(self.space, layout, growth, parts, divided)
 
     def key(self, layout: Layout) -> Key:
         """Return what a layout is called."""

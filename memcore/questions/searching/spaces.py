@@ -312,7 +312,7 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, layers: La
         all_reduces=traffic.all_reduces,
         narrow_gathers=usual.narrow_gathers,
         dispatch=usual.dispatch,
-        divides_experts=_divides_experts(space, layout, usual),
+        divides_experts=divides_experts(space, layout, usual),
         sends_behind=usual.sends_behind and layout.stages > 1 and policy.chunks > 1,
         updated=usual.updated,
         updating=usual.updating,
@@ -320,7 +320,7 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, layers: La
     )
 
 
-def _divides_experts(space: Space, layout: Layout, usual: Plan) -> int:
+def divides_experts(space: Space, layout: Layout, usual: Plan) -> int:
     """Ranks that divide each expert: as many as divide the other layers, if an engine divides experts and they fit."""
     if not usual.divides_experts or layout.experts == 1:
         return 1
@@ -429,22 +429,25 @@ class Floor:
             return max(layers * each, (parameters * self.parameter + states) // stages)
         return (parameters * self.parameter + whole + states) * layers // self.layers + activations + loss
 
-    def pipelined(self, space: Space, layout: Layout, growth: int, parts: Iterable[Part]) -> int:
-        """Below this the highest of some stages cannot be when its first micro-batch comes back.
+    def pipelined(self, space: Space, layout: Layout, growth: int, parts: Iterable[Part], divided: int) -> int:
+        """Below this the highest of some stages cannot be: when the first micro-batch comes back, and after that.
 
-        Earlier stages have more micro-batches in flight; gradients of the first are whole until the last comes back.
+        Earlier stages have more micro-batches in flight. Gradients are whole from the first that comes back to the last
+        one; parameters stay gathered where a policy says so. `divided`: ranks that share an expert besides.
         """
-        flying, again = min(layout.stages, layout.micro_batches), layout.micro_batches > layout.stages
-        whole = 0 if space.row.policies[layout.policy].offloaded else self._whole(space, layout)
-        return max(
-            (
-                kept
-                + whole * (dense + routed // layout.experts) // layout.tensor * again
-                + max(flying - number, 1) * layers * layout.micro_batch * growth
-                for number, kept, layers, dense, routed in parts
-            ),
-            default=0,
-        )
+        policy = space.row.policies[layout.policy]
+        gathers = layout.shards > 1 and not policy.offloaded and space.row.sharded == "parameters"
+        gathered = self.gathered if gathers and not policy.resharded else 0
+        whole = gathered + (self.summed if gathers and layout.micro_batches > 1 else 0)
+        highest = 0
+        for number, kept, layers, dense, routed in parts:
+            parameters = dense // layout.tensor + routed // (layout.experts * divided)
+            flying = max(min(layout.stages - number, layout.micro_batches), 1)
+            again = flying if layout.micro_batches > flying else flying - 1
+            each = layers * layout.micro_batch * growth
+            forward, backward = gathered * parameters + flying * each, whole * parameters + again * each
+            highest = max(highest, kept + max(forward, backward))
+        return highest
 
     def _whole(self, space: Space, layout: Layout) -> int:
         """Return bytes for each parameter of a layer that data-parallel ranks do not share for a while."""
