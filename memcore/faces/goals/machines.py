@@ -34,6 +34,7 @@ _SIZE = re.compile(
     re.ASCII,
 )
 """The last group: what may be the host's."""
+_MAC = re.compile(r"(?<![\w.-])mac(?![\w.-])", re.ASCII)
 _LAPTOP = re.compile(r"\blaptop\b|笔记本")
 _IN_A_NODE = 8
 """The most GPUs that count for one node where a text leaves that open; also those of a DGX or an HGX board."""
@@ -84,7 +85,7 @@ def _on_nodes(found: dict[str, str], nodes: int, number: int, *, each: bool) -> 
 
 def _sized(rest: str, found: dict[str, str]) -> str:
     """Take the memory of a GPU out of a text: it tells cards of one name apart, or stands for an unnamed card."""
-    name = found.get(Hardware.accelerator)
+    name = found.get(Hardware.accelerator) or ("mac" if _MAC.search(rest) else None)
     for size in _SIZE.finditer(rest):
         sized = f"{name} {size[1]}gb"
         if name is not None and meanings(Hardware.accelerator, sized):

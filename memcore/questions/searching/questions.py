@@ -89,10 +89,10 @@ class Question:
         """Return bytes that a layout surely has; `growth` as in `Floor.bytes`."""
         return self.floor.bytes(self.space, layout, growth)
 
-    def pipelined(self, layout: Layout, growth: int, parts: Sequence[Part]) -> int:
-        """Return bytes that some stage of a layout surely has, as in `Floor.pipelined`."""
+    def staged(self, layout: Layout, growth: int, parts: Sequence[Part]) -> int:
+        """Return bytes that some stage of a layout surely has, as in `Floor.staged`."""
         divided = layout.tensor if layout.experts == 1 else divides_experts(self.space, layout, self.usual)
-        return self.floor.pipelined(self.space, layout, growth, parts, divided)
+        return self.floor.staged(self.space, layout, growth, parts, divided)
 
     def key(self, layout: Layout) -> Key:
         """Return what a layout is called."""

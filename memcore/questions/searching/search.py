@@ -272,12 +272,12 @@ def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, ke
     if left < needed:
         return True
     layers = growths_of(question.text, question.space)
-    if question.ceiling - layers.least(layout) < needed:
-        return True
     growth = layers.growth(layout)
     if question.ceiling - question.least(layout, growth) < needed:
         return True
-    return growth is not None and question.ceiling - question.pipelined(layout, growth, layers.parts(layout)) < needed
+    if question.ceiling - layers.least(layout) < needed:
+        return True
+    return growth is not None and question.ceiling - question.staged(layout, growth, layers.parts(layout)) < needed
 
 
 def _needed(question: Question, layout: Layout, tally: Tally, keep: int) -> int:

@@ -429,16 +429,16 @@ class Floor:
             return max(layers * each, (parameters * self.parameter + states) // stages)
         return (parameters * self.parameter + whole + states) * layers // self.layers + activations + loss
 
-    def pipelined(self, space: Space, layout: Layout, growth: int, parts: Iterable[Part], divided: int) -> int:
-        """Below this the highest of some stages cannot be: when the first micro-batch comes back, and after that.
+    def staged(self, space: Space, layout: Layout, growth: int, parts: Iterable[Part], divided: int) -> int:
+        """Return bytes below which the highest of some stages cannot be: when a micro-batch comes back, and after that.
 
-        Earlier stages have more micro-batches in flight. Gradients are whole from the first that comes back to the last
-        one; parameters stay gathered where a policy says so. `divided`: ranks that share an expert besides.
+        Earlier stages have more micro-batches in flight. Gradients of a pipeline are whole from the first that comes
+        back to the last one; parameters stay gathered where a policy says so. `divided`: ranks that split an expert.
         """
         policy = space.row.policies[layout.policy]
         gathers = layout.shards > 1 and not policy.offloaded and space.row.sharded == "parameters"
         gathered = self.gathered if gathers and not policy.resharded else 0
-        whole = gathered + (self.summed if gathers and layout.micro_batches > 1 else 0)
+        whole = gathered + (self.summed if gathers and layout.stages > 1 and layout.micro_batches > 1 else 0)
         highest = 0
         for number, kept, layers, dense, routed in parts:
             parameters = dense // layout.tensor + routed // (layout.experts * divided)

@@ -39,7 +39,7 @@ Sizes = Mapping[str, int]
 
 COUNTS = ("mb", "mu", "mf")
 """Symbols for micro-batches, which stages add."""
-FEW = 4
+FEW = 16
 """Evaluations after which a program is reduced to what can be its peak; that takes as long as some of them."""
 
 
@@ -171,11 +171,10 @@ class Totals:
         )
 
     def parts(self, layout: Layout) -> list[Part]:
-        """Return what the stages of a layout have between steps, without recording one; none of a single stage."""
+        """Return what the stages of a layout have between steps, without recording one; nothing of ranks that take turns."""
         point = self._point(layout)
         structure = point if isinstance(point, MemcoreError) else self._structure(layout, point)
-        plain = layout.stages > 1 and not isinstance(structure, MemcoreError) and structure.job.schedule not in LOOPED
-        if isinstance(point, MemcoreError) or isinstance(structure, MemcoreError) or not plain:
+        if isinstance(point, MemcoreError) or isinstance(structure, MemcoreError) or structure.job.schedule in LOOPED:
             return []
         return [
             Part(number, self._keeps(layout, point, structure, number)[0], *self._layers(layout, structure, number))
