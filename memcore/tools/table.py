@@ -46,6 +46,14 @@ def _is_loop(tool: Tool, config: Config) -> bool:
     return has and all(config.get(path) == value for path, value in tool.needs.items())
 
 
+def needed_by(tool: Tool) -> Mapping[str, object]:
+    """Return the settings that a tool stands for: its engine if it does not run on one GPU too, its layers, its needs."""
+    engine = {} if "none" in tool.engines else {EngineSettings.type: tool.engines[0]}
+    only = tool.implementations or ()
+    layers = {Training.implementation: only[0]} if len(only) == 1 else {}
+    return {**engine, **layers, **tool.needs}
+
+
 def is_called(tool: Tool, config: Config) -> bool:
     """Return whether a config names a tool by its settings."""
     return bool(tool.called) and all(config.get(path) == value for path, value in tool.called.items())

@@ -324,13 +324,9 @@ def _tools() -> Mapping[str, str]:
 
 def of_tool(name: str) -> Mapping[str, str]:
     """Return the settings that a tool stands for, as text by path."""
-    from memcore.tools import TOOLS  # noqa: PLC0415 - few sentences name one
+    from memcore.tools import TOOLS, needed_by  # noqa: PLC0415 - few sentences name one
 
-    tool = TOOLS[name]
-    engine = {} if "none" in tool.engines else {EngineSettings.type: tool.engines[0]}
-    only = tool.implementations or ()
-    layers = {Training.implementation: only[0]} if len(only) == 1 else {}
-    return {**engine, **layers, **{path: str(value) for path, value in tool.needs.items()}}  # type: ignore[dict-item]
+    return {path: str(value) for path, value in needed_by(TOOLS[name]).items()}
 
 
 def job_of(question: Question) -> dict[str, str]:
