@@ -47,7 +47,7 @@ def _is_loop(tool: Tool, config: Config) -> bool:
 
 
 def needed_by(tool: Tool) -> Mapping[str, object]:
-    """Return the settings that a tool stands for: its engine if it does not run on one GPU too, its layers, its needs."""
+    """Return the settings that a tool stands for: its engine unless it runs on one GPU too, layers, and what it needs."""
     engine = {} if "none" in tool.engines else {EngineSettings.type: tool.engines[0]}
     only = tool.implementations or ()
     layers = {Training.implementation: only[0]} if len(only) == 1 else {}

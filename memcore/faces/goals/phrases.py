@@ -35,7 +35,10 @@ REWRITTEN: Sequence[tuple[str, str]] = (
     (r"\bframework\s+desktop\b", "strix halo"),
     (r"\b(?:macbook|imac|mac)(?:\s+(?:pro|air|studio|mini))?\b", "mac"),
     *((pattern, number) for number, pattern in _NUMBERS.items()),
-    (r"\b(\d{1,5})\s+(\d{1,2}\s*[x×]\s*(?:[\w-]+\s+){1,3})(?:nodes?|machines?|servers?|box(?:es)?)\b", r"\1 nodes of \2"),
+    (
+        r"\b(\d{1,5})\s+(\d{1,2}\s*[x×]\s*(?:[\w-]+\s+){1,3})(?:nodes?|machines?|servers?|box(?:es)?)\b",
+        r"\1 nodes of \2",
+    ),
 )
 """What is written otherwise before anything is read."""
 

@@ -185,7 +185,9 @@ class _Reading:
             path = Inference.weight_dtype if found[0] in _options(Inference.weight_dtype) else Inference.quantization
             self.texts[path] = found[0].replace("-", "_") if path == Inference.quantization else found[0]
             self.rest = without(self.rest, found)
-        elif (bits := re.search(phrases.BITS, self.rest, re.ASCII)) and (kind := of_bits.get(bits[bits.lastindex or 0])):
+        elif (bits := re.search(phrases.BITS, self.rest, re.ASCII)) and (
+            kind := of_bits.get(bits[bits.lastindex or 0])
+        ):
             self.texts[Inference.quantization] = kind
             self.rest = without(self.rest, bits)
 

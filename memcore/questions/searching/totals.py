@@ -171,7 +171,7 @@ class Totals:
         )
 
     def parts(self, layout: Layout) -> list[Part]:
-        """Return what the stages of a layout have between steps, without recording one; nothing of ranks that take turns."""
+        """Return what stages have between steps, without recording one; nothing of ranks that take turns."""
         point = self._point(layout)
         structure = point if isinstance(point, MemcoreError) else self._structure(layout, point)
         if isinstance(point, MemcoreError) or isinstance(structure, MemcoreError) or structure.job.schedule in LOOPED:
