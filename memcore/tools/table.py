@@ -47,11 +47,13 @@ def _is_loop(tool: Tool, config: Config) -> bool:
 
 
 def needed_by(tool: Tool) -> Mapping[str, object]:
-    """Return the settings that a tool stands for: its engine unless it runs on one GPU too, layers, and what it needs."""
-    engine = {} if "none" in tool.engines else {EngineSettings.type: tool.engines[0]}
-    only = tool.implementations or ()
-    layers = {Training.implementation: only[0]} if len(only) == 1 else {}
-    return {**engine, **layers, **tool.needs}
+    """Return the settings that a tool stands for: its engine unless it runs on one GPU too, its layers, its needs."""
+    found: dict[str, object] = dict(tool.needs)
+    if "none" not in tool.engines:
+        found[EngineSettings.type] = tool.engines[0]
+    if tool.implementations is not None and len(tool.implementations) == 1:
+        found[Training.implementation] = tool.implementations[0]
+    return found
 
 
 def is_called(tool: Tool, config: Config) -> bool:

@@ -156,15 +156,15 @@ PLAIN_WORDS = frozenset({
 """Options that are ordinary words, or that name tasks or tools."""
 
 _FILLING = """
-    a about across air all also am an and any are as at based batch big blackwell both box boxes by can card cards chat
-    colab concurrent config configs context could desktop dgx do does each enough fine fit fits fitting for from ft gaming
-    gb get give gpu gpus have help here hgx hi home how i if in inference inside instance into is it its just
-    kaggle kernel kernels laptop largest length let like llm local locally long longest lot lots mac machine many max
-    maximum maybe me memory mini model models much my need needed needs node nodes nvidia of on one only or our out over own
-    parallel pc per please possible quantization quantized ram run running runs scratch sequence sequences serve
-    served server servers serving setup should size so some step steps studio than that the their them there this
-    to token tokens us use used user users using via vllm vram w wanna want we what when which while will with
-    workstation would x you
+    a about across air all also am an and any are as at based batch big blackwell both box boxes by can card cards
+    chat colab concurrent config configs context could desktop dgx do does each enough fine fit fits fitting for
+    from ft gaming gb get give gpu gpus have help here hgx hi home how i if in inference inside instance into is it
+    its just kaggle kernel kernels laptop largest length let like llm local locally long longest lot lots mac
+    machine many max maximum maybe me memory mini model models much my need needed needs node nodes nvidia of on one
+    only or our out over own parallel pc per please possible quantization quantized ram run running runs scratch
+    sequence sequences serve served server servers serving setup should size so some step steps studio than that the
+    their them there this to token tokens us use used user users using via vllm vram w wanna want we what when which
+    while will with workstation would x you
 """
 FILLING = frozenset(_FILLING.split())
 """English words that say no setting."""
