@@ -5,8 +5,10 @@
 
 It joins the checkpoints of the tests (`tests/truth/checkpoints.json`) and those of `catalog/further.json`; of a
 checkpoint in both, the tests have the last word. Configurations that leave out the longest sequence get it from
-`further.json`, and licences from rules on ids in `licences.json`, which names the source of each; the licences of other
-checkpoints are not known. Names with a remark, like `google/gemma-4-31B (text stack)`, belong to the tests only.
+`further.json`. The base of rotations and the epsilon of norms, which change no size, are those of the file as it was
+published (`tests/truth/published.json`), or of the one that `ALIKE` names. Licences are from rules on ids in
+`licences.json`, which names the source of each; the licences of other checkpoints are not known.
+Names with a remark, like `google/gemma-4-31B (text stack)`, belong to the tests only.
 """
 
 from __future__ import annotations
@@ -20,11 +22,29 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 TRUTH = ROOT / "tests/truth/checkpoints.json"
 FURTHER = ROOT / "catalog/further.json"
+PUBLISHED = ROOT / "tests/truth/published.json"
 LICENCES = ROOT / "catalog/licences.json"
 CATALOG = ROOT / "memcore/data/catalog.json"
 
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length")
 """Names of the longest sequence, one of them for each family."""
+
+NUMBERS = ("rope_theta", "rotary_emb_base", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps")
+"""Names of the numbers that change no size."""
+ALIKE = (
+    (r"(meta-llama|NousResearch|nvidia)/.*Llama-(Guard-)?3(\.\d)?-\d+B.*", "meta-llama/Meta-Llama-3.1-8B"),
+    (r"Qwen/Qwen1\.5-(0\.5|1\.8|7)B(-Chat)?", "Qwen/Qwen1.5-7B-Chat"),
+    (r"Qwen/Qwen1\.5-MoE-A2\.7B(-Chat)?", "Qwen/Qwen1.5-MoE-A2.7B-Chat"),
+    (r"Qwen/Qwen2-(1\.5|7|72)B(-Instruct)?", "Qwen/Qwen2-72B-Instruct"),
+    (r"Qwen/Qwen2\.5-(Coder-)?(0\.5|1\.5|3|7)B(-Instruct)?", "Qwen/Qwen2.5-7B"),
+    (r"Qwen/Qwen3-[\d.]+B(-Base)?", "Qwen/Qwen3-8B"),
+    (r"allenai/OLMo-2-.*", "allenai/OLMo-2-1124-7B-Instruct"),
+    (r"deepseek-ai/DeepSeek-(V3|R1)(-Zero|-0324|-0528)?", "deepseek-ai/DeepSeek-V3"),
+    (r"mistralai/Mistral-7B(-Instruct)?-v0\.3", "mistralai/Mistral-7B-Instruct-v0.3"),
+    (r"mistralai/Mixtral-8x\d+B(-Instruct)?-v0\.1", "mistralai/Mixtral-8x7B-v0.1"),
+    (r"zai-org/GLM-4\.[567]", "zai-org/GLM-4.5"),
+)
+"""Checkpoints that differ from a published file's in sizes alone, by patterns; published files that match agree."""
 
 
 def main(arguments: list[str]) -> int:
@@ -48,6 +68,19 @@ def catalog() -> str:
         if " " not in hub_id:
             config = checkpoints.get(hub_id, {"config": {}})["config"]
             entries[hub_id] = entry(found, further["maximum_lengths"].get(hub_id) or length(section(config)))
+    published: dict[str, Any] = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    files = {**{name.partition(" (")[0]: file for name, file in published.items()}, **published}
+    for pattern, name in ALIKE:
+        for hub_id in filter(re.compile(pattern).fullmatch, files):
+            if numbers(files[hub_id]["config"]) != numbers(files[name]["config"]):
+                raise SystemExit(f"the numbers of {hub_id} are not those of {name}")
+    for hub_id, found in entries.items():
+        like = next((name for pattern, name in ALIKE if re.fullmatch(pattern, hub_id)), None)
+        source = files.get(hub_id) or files.get(like or "")
+        if source is not None:
+            config, own = found["config"], section(found["config"])
+            text = {**own, **{key: value for key, value in numbers(source["config"]).items() if key not in own}}
+            entries[hub_id] = {**found, "config": {**config, "text_config": text} if own is not config else text}
     rules = json.loads(LICENCES.read_text(encoding="utf-8"))["licences"]
     for hub_id, found in entries.items():
         licence = next((name for pattern, name, _ in rules if re.fullmatch(pattern, hub_id)), None)
@@ -67,6 +100,14 @@ def entry(checkpoint: dict[str, Any], longest: dict[str, int]) -> dict[str, Any]
         text = {**text, **longest}
     config = {**config, "text_config": text} if "text_config" in config else text
     return {"config": config, "parameters": checkpoint["parameters"]}
+
+
+def numbers(config: dict[str, Any]) -> dict[str, float]:
+    """The base of rotations and the epsilon of norms, by the names that they have in a file."""
+    text = section(config)
+    ropes = [each for key in ("rope_parameters", "rope_scaling") if isinstance(each := text.get(key), dict)]
+    found = {**(ropes[0] if ropes else {}), **text}
+    return {key: found[key] for key in NUMBERS if isinstance(found.get(key), (int, float))}
 
 
 def unusual(architectures: list[str]) -> bool:

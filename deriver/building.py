@@ -135,9 +135,8 @@ def type_within(config: Any, path: str, name: str) -> str | None:
 
 def own(config: Any) -> set[str]:
     """The keys that its class declares, those of sub-configurations with dots."""
-    found = {each.name for each in dataclasses.fields(config)}
-    # A class may leave the type out, which makes the key no field.
-    found |= {"tie_word_embeddings"} & {*vars(type(config))}
+    # Every class takes it: as a field, as a default without a type, which is none, or as a key of all.
+    found = {each.name for each in dataclasses.fields(config)} | {"tie_word_embeddings"}
     for name, value in vars(config).items():
         if isinstance(value, PreTrainedConfig):
             found |= {f"{name}.{each}" for each in own(value)}

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
+from torch.fx.experimental import _config as fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from deriver import building, sampling
@@ -23,7 +24,10 @@ NEEDED = 2
 TRIES = 6
 NONE = "none"
 """A network without a cache."""
-KNOWN = ("DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "LinearAttentionLayer")
+KNOWN = (
+    *("DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "LinearAttentionLayer"),
+    *("LinearAttentionAndFullAttentionLayer", "LinearAttentionAndSlidingWindowAttentionLayer"),
+)
 
 
 HYBRIDS: Mapping[str, Mapping[str, Any]] = {"bailing_hybrid": {"layer_group_size": 2}}
@@ -120,9 +124,9 @@ def _cached(model: Any, length: int) -> Cached | None:
     """The elements of the cache after a number of tokens; None where there is no cache."""
     # Grouped products of experts take 16 bits only.
     model = model.to(torch.bfloat16).eval()
-    with torch.no_grad(), torch.device("meta"), _Unknown():
+    with torch.no_grad(), torch.device("meta"), _Unknown(), fx.patch(meta_nonzero_assume_all_nonzero=True):
         output = model(**_inputs(model, length), use_cache=True)
-    cache = getattr(output, "past_key_values", None)
+    cache = getattr(output, "past_key_values", None) or getattr(output, "cache_params", None)
     if cache is None:
         return None
     cache = getattr(cache, "self_attention_cache", cache)
@@ -131,15 +135,18 @@ def _cached(model: Any, length: int) -> Cached | None:
         raise _Other
     found = {"full": 0, "sliding": 0, "state": 0}
     for kind, layer in zip(kinds, cache.layers, strict=True):
-        found[_KINDS.get(kind, "full")] += sum(tensor.numel() for tensor in _kept(layer))
+        found["sliding" if "Sliding" in kind else "full"] += sum(tensor.numel() for tensor in _kept(layer))
+        found["state"] += sum(tensor.numel() for tensor in _states(layer))
     return Cached(**found)
 
 
-_KINDS = {"DynamicSlidingWindowLayer": "sliding", "LinearAttentionLayer": "state"}
-
-
 def _kept(layer: Any) -> list[torch.Tensor]:
-    """Keys and values, those of an indexer where the layer has one of its own, or its states."""
-    if hasattr(layer, "recurrent_states"):
-        return [*layer.conv_states.values(), *layer.recurrent_states.values()]
-    return [each for each in (layer.keys, layer.values, getattr(layer, "indexer_keys", None)) if each is not None]
+    """Keys and values, and those of an indexer where the layer has one of its own."""
+    named = (getattr(layer, name, None) for name in ("keys", "values", "indexer_keys"))
+    return [each for each in named if each is not None]
+
+
+def _states(layer: Any) -> list[torch.Tensor]:
+    """What a layer keeps whatever the length."""
+    named = (getattr(layer, name, {}) for name in ("conv_states", "recurrent_states"))
+    return [each for states in named for each in states.values() if each is not None]

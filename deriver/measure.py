@@ -1,10 +1,11 @@
 """How memcore reads every `model_type`, against the real network: exact, warned, silently wrong, refused or crashed.
 
     .venv-validation/bin/python -m deriver.measure [--cache FOLDER] [--only PREFIX] [--show OUTCOME] [--classes]
+        [--seed WORD]
 
 For each type it takes the defaults of its class and random variants, each as transformers saves it, and the defaults
-as `{"model_type": …}` alone. With `--classes` it takes every class that an auto class of transformers has for the type,
-with few layers and three labels.
+as `{"model_type": …}` alone. Another seed draws other variants. With `--classes` it takes every class that an auto
+class of transformers has for the type, with few layers and three labels.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ VARIANTS = 2
 TRIES = 12
 
 
-def truth(model_type: str, cache: Path) -> dict[str, Any]:
+def truth(model_type: str, cache: Path, seed: str) -> dict[str, Any]:
     """The real parameters of a type's defaults and of random variants; kept in a file."""
-    file = cache / f"{model_type}.json"
+    file = cache / f"{model_type}.{seed}.json"
     if not file.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(_measure(model_type)), encoding="utf-8")
+        file.write_text(json.dumps(_measure(model_type, seed)), encoding="utf-8")
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def _measure(model_type: str) -> dict[str, Any]:
-    rng = random.Random(f"measure {model_type}")
+def _measure(model_type: str, seed: str) -> dict[str, Any]:
+    rng = random.Random(f"{seed} {model_type}")
     name = building.class_name(model_type)
     try:
         default = building.make_config(model_type, STARTS.get(model_type, {}))
@@ -51,11 +52,21 @@ def _measure(model_type: str) -> dict[str, Any]:
         changes = _changes(name, flat, STARTS.get(model_type, {}), rng)
         try:
             config = building.make_config(model_type, changes)
-            case = _case(name, config)
+            case = _case(name, config) if _runs(building.fields(config)) else None
         except Exception:
             continue
-        found["variants"].append({**case, "changes": changes})
+        if case is not None:
+            found["variants"].append({**case, "changes": changes})
     return found
+
+
+def _runs(values: dict[str, Any]) -> bool:
+    """Whether heads share key heads evenly, without which a network is built and no step of it runs."""
+    for key, keys in values.items():
+        heads = values.get(key.replace("key_value_heads", "attention_heads"))
+        if key.endswith("num_key_value_heads") and type(keys) is type(heads) is int and (keys < 1 or heads % keys):
+            return False
+    return True
 
 
 def _changes(name: str, flat: dict[str, Any], start: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
@@ -168,7 +179,7 @@ def outcome(config: dict[str, Any], parameters: int) -> tuple[str, str]:
         return "refused", str(error)[:400]
     except Exception as error:
         return "crash", repr(error)[:400]
-    if model.parameters == parameters:
+    if parameters - model.parameters in (0, sum(model.published_extras.values())):
         return "exact with a warning" if model.warnings else "exact", ""
     text = f"{model.parameters} instead of {parameters} ({model.parameters / parameters - 1:+.2%})"
     return ("wrong with a warning" if model.warnings else "silently wrong"), text
@@ -179,6 +190,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, default=building.CACHES / "measure")
     parser.add_argument("--only", default="")
+    parser.add_argument("--seed", default="measure", help="word that random variants follow from")
     parser.add_argument("--show", default="")
     parser.add_argument("--keys", action="store_true", help="variants with one key changed at a time")
     parser.add_argument("--classes", action="store_true", help="every class of a type, by the name that a file gives")
@@ -194,7 +206,7 @@ def main(arguments: list[str]) -> int:
     for model_type in building.types():
         if not model_type.startswith(wanted.only):
             continue
-        real = truth(model_type, wanted.cache)
+        real = truth(model_type, wanted.cache, wanted.seed)
         if "failed" in real:
             counts["defaults"]["transformers fails"] += 1
             continue

@@ -22,7 +22,7 @@ INNER = (
 BETWEEN = re.compile(
     r"merge|out_|output_dim|project|downsample|shuffle|scale_factor|query|num_image|pool|qformer|norm_output"
 )
-"""Those that may decide what is between the two are varied as well."""
+"""Those that may decide what is between the two are varied as well, and those that the source of the whole names."""
 
 
 @dataclass
@@ -170,13 +170,15 @@ def defaults(model_type: str, name: str, start: Flat) -> Samples:
 def _keys(samples: Samples) -> list[str]:
     assert samples.base is not None
     inner = {f"{path}." for _, path in samples.base.inner.values()}
+    source = sampling.literals(samples.name)
     keys = []
     for key in samples.defaults:
         if sampling.NO_MATTER.fullmatch(key) or key not in samples.declared:
             continue
         last = key.rpartition(".")[2]
         within = any(key.startswith(each) for each in inner)
-        if not within or last in INNER or BETWEEN.search(last) or sampling.LAYERS.fullmatch(key):
+        named = re.search(rf"\b{re.escape(key)}\b", source) is not None
+        if not within or named or last in INNER or BETWEEN.search(last) or sampling.LAYERS.fullmatch(key):
             keys.append(key)
     return keys
 

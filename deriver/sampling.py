@@ -76,10 +76,10 @@ def values(name: str, key: str, default: Any, rng: random.Random) -> list[Any]:
     if isinstance(default, float):
         return [default, default * 2, default / 2, default * 1.5]
     if isinstance(default, str) and default in ACT2FN:
-        gated = [f"gated-{each}" for each in ("gelu", "silu")] if '"gated-gelu"' in literals(name) else []
+        gated = [f"gated-{each}" for each in ("gelu", "silu", "relu")] if '"gated-gelu"' in literals(name) else []
         return [default, "relu", "gelu", *gated]
     if isinstance(default, str) and default.startswith("gated-"):
-        return [default, "relu", "gelu", "gated-silu"]
+        return [default, "relu", "gelu", "gated-silu", "gated-relu"]
     if isinstance(default, str):
         return [default, *[each for each in words(name, key) if each != default]][:6]
     if isinstance(default, list):
@@ -104,7 +104,9 @@ def _integers(key: str, default: int, rng: random.Random) -> list[int]:
 def _lists(name: str, key: str, default: list[Any], rng: random.Random) -> list[Any]:
     found: list[Any] = [default]
     if default and all(type(each) is int for each in default):
-        found += [[each * 2 for each in default], default[:-1], [*default, default[-1]], default[::-1]]
+        # Each place has a value of its own, so that a formula names the right one.
+        found += [[each * (2 + place) for place, each in enumerate(default)], default[:-1], [*default, default[-1]]]
+        found += [default[::-1]]
         found += [[max(each + rng.choice((-1, 0, 1, 2)), 1) for each in default] for _ in range(2)]
     elif default and all(isinstance(each, str) for each in default):
         choices = sorted({*default, *words(name, key)})

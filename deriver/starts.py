@@ -63,6 +63,7 @@ _DECODERS = (
 _DEEPSEEK_VL = ("DeepseekVLForConditionalGeneration", "DeepseekVLHybridForConditionalGeneration")
 CLASSES: Mapping[str, Mapping[str, Any]] = {
     **{name: {"is_decoder": True} for name in _DECODERS},
+    "ModernVBertForMaskedLM": {"text_config.classifier_bias": True, "text_config.norm_bias": True},
     "RadioModel": {"video_temporal_patch_size": 2},
     **{name: {"text_config.head_dim": 128} for name in _DEEPSEEK_VL},
 }
@@ -90,7 +91,22 @@ LEFT: Mapping[str, tuple[str, ...]] = {
 """Keys that are left as the class has them: they would make something else of it."""
 
 _PROJECTS = "not (decoder.hidden_size == encoder.hidden_size) and (decoder.cross_attention_hidden_size is None)"
+_ADAPTED = "do_stable_layer_norm and not (adapter_attn_dim is None)"
 LABELLED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    **{
+        name: tuple(
+            (f"{prefix}encoder.layers.*.adapter_layer.{each}", _ADAPTED, *axes)
+            for each, *axes in (
+                ("norm.weight", "hidden_size"),
+                ("norm.bias", "hidden_size"),
+                ("linear_1.weight", "adapter_attn_dim", "hidden_size"),
+                ("linear_1.bias", "adapter_attn_dim"),
+                ("linear_2.weight", "hidden_size", "adapter_attn_dim"),
+                ("linear_2.bias", "hidden_size"),
+            )
+        )
+        for name, prefix in (("Wav2Vec2Model", ""), ("Wav2Vec2ForCTC", "wav2vec2."))
+    },
     "EsmForMaskedLM": (
         ("esm.embeddings.layer_norm.weight", "emb_layer_norm_before", "hidden_size"),
         ("esm.embeddings.layer_norm.bias", "emb_layer_norm_before", "hidden_size"),
@@ -112,10 +128,11 @@ LABELLED: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("classifier.out_proj.bias", "not num_labels < 10", "num_labels"),
     ),
 }
-"""What depends on the number of labels, or on a flag that its class leaves at None, which samples leave as they are:
+"""What depends on the number of labels, or on a key that its class leaves at None, which samples leave as they are:
 name, condition, axes.
 
-Sources: transformers 5.23, modeling_esm.py (`EsmEmbeddings.__init__`), modeling_layoutlmv3.py
+Sources: transformers 5.23, modeling_wav2vec2.py (`Wav2Vec2EncoderLayerStableLayerNorm.__init__`: MMS has adapters for
+each language in its layers); modeling_esm.py (`EsmEmbeddings.__init__`), modeling_layoutlmv3.py
 (`LayoutLMv3ForTokenClassification`: another kind of head for ten labels and more), modeling_segformer.py
 (`SegformerDecodeHead.__init__`), modeling_yolos.py (`YolosForObjectDetection.__init__`: one more for no object).
 """
@@ -130,6 +147,10 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
     **{
         kind: {r"enc_to_dec_proj\..*": _PROJECTS}
         for kind in ("vision-encoder-decoder", "speech-encoder-decoder", "encoder-decoder")
+    },
+    "modernvbert": {
+        r"projection_head\.dense\.bias": "text_config.classifier_bias",
+        r"projection_head\.norm\.bias": "text_config.norm_bias",
     },
     "radio": {r"embeddings\.video_patch_projection\..*": "not (video_temporal_patch_size is None)"},
     "chinese_clip_text_model": {r"pooler\..*": "False"},
@@ -150,6 +171,7 @@ CONDITIONS: Mapping[str, Mapping[str, str]] = {
 Sources: transformers 5.23, modeling_vision_encoder_decoder.py (`VisionEncoderDecoderModel.__init__`) and its siblings;
 modeling_deberta.py (`DisentangledSelfAttention.__init__`); modeling_chinese_clip.py (`ChineseCLIPModel.__init__`, which
 makes its text model without a pooler); modeling_wav2vec2.py (`Wav2Vec2Model.__init__`) and its siblings;
-modeling_radio.py (`video_patch_projection`); configuration_llava_onevision.py and its siblings (`__post_init__`: either
+modeling_radio.py (`video_patch_projection`); modeling_modernvbert.py (`ModernVBertPredictionHead`);
+configuration_llava_onevision.py and its siblings (`__post_init__`: either
 the whole or its language model ties the head).
 """

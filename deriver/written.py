@@ -121,6 +121,55 @@ def _encodec() -> Row:
     }
 
 
+def _step() -> Row:
+    """Step 3.7's decoder: layers that see a window may have other heads, a key that nothing but their kind makes count.
+
+    Source: transformers 5.23, modeling_step3p7.py (`Step3p7TextAttention.__init__`) and configuration_step3p7.py
+    (`__post_init__`, `per_layer_config`).
+    """
+    heads = "(num_sliding_attention_heads if layer_types[i] == 'sliding_attention' else num_attention_heads)"
+    rows, keys, hidden = f"({heads} * head_dim)", "(num_key_value_heads * head_dim)", "hidden_size"
+    dense, layer = "mlp_layer_types[i] == 'dense'", "layers.*"
+    routed, experts = f"not ({dense})", "n_routed_experts"
+    matrices = {"q": (rows, hidden), "k": (keys, hidden), "v": (keys, hidden), "o": (hidden, rows)}
+    tensors = [["embed_tokens.weight", "", "vocab_size", hidden], ["norm.weight", "", hidden]]
+    for name, (outer, inner) in matrices.items():
+        tensors += [[f"{layer}.self_attn.{name}_proj.weight", "", outer, inner]]
+        tensors += [[f"{layer}.self_attn.{name}_proj.bias", "attention_bias", outer]]
+    tensors += [[f"{layer}.self_attn.{each}_norm.weight", "", "head_dim"] for each in "qk"]
+    tensors += [[f"{layer}.self_attn.g_proj.weight", "", heads, hidden]]
+    tensors += [[f"{layer}.{each}_layernorm.weight", "", hidden] for each in ("input", "post_attention")]
+    for path, when, wide in (
+        ("mlp", dense, "intermediate_size"),
+        ("mlp.shared_experts", routed, "share_expert_dim"),
+    ):
+        tensors += [[f"{layer}.{path}.{each}_proj.weight", when, wide, hidden] for each in ("gate", "up")]
+        tensors += [[f"{layer}.{path}.down_proj.weight", when, hidden, wide]]
+    tensors += [
+        [f"{layer}.mlp.gate.weight", routed, experts, hidden],
+        [f"{layer}.mlp.experts.gate_up_proj", routed, experts, "(2 * moe_intermediate_size)", hidden],
+        [f"{layer}.mlp.experts.down_proj", routed, experts, hidden, "moe_intermediate_size"],
+    ]
+    usual = {
+        "attention_bias": False, "head_dim": 128, "hidden_size": 4096, "intermediate_size": 11264,
+        "layer_types": ["list", "num_hidden_layers", "'full_attention'"],
+        "mlp_layer_types": ["list", "num_hidden_layers", "'dense' if i < 3 else 'sparse'"],
+        "moe_intermediate_size": 1280, "n_routed_experts": 288, "num_attention_heads": 64, "num_hidden_layers": 45,
+        "num_key_value_heads": 8, "num_sliding_attention_heads": ["=", "num_attention_heads"],
+        "share_expert_dim": 1280, "vocab_size": 128815,
+    }  # fmt: skip
+    names = {
+        "attention_other_setting.num_attention_heads": "num_sliding_attention_heads", "moe_num_experts": experts,
+        "moe_top_k": "num_experts_per_tok", "num_attention_groups": "num_key_value_heads",
+        "num_mtp_layers": "num_nextn_predict_layers",
+        "share_expert_dims": "share_expert_dim",
+    }  # fmt: skip
+    words = {"layer_types": ["full_attention", "sliding_attention"], "mlp_layer_types": ["dense", "sparse"]}
+    fixed = {"mlp_bias": False, "moe_layers_enum": None, "num_local_experts": None}
+    lists = {"layers": "num_hidden_layers"}
+    return {"tensors": tensors, "lists": lists, "absent": usual, "names": names, "words": words, "fixed": fixed}
+
+
 def _reformer() -> Row:
     """Reformer: layers of two kinds in any order, and positions on two axes.
 
@@ -164,12 +213,74 @@ def _reformer() -> Row:
     return {"tensors": tensors, "lists": lists, "absent": usual, "words": words, "fixed": fixed}
 
 
+def _aria() -> Row:
+    """Aria: as many queries as the largest image gives words, which the class computes from a table and saves.
+
+    Source: transformers 5.23, modeling_aria.py (`AriaProjector.__init__`) and configuration_aria.py (`__post_init__`).
+    """
+    seen, hidden, place = "vision_config.hidden_size", "text_config.hidden_size", "model.multi_modal_projector"
+    attention = f"{place}.cross_attn"
+    tensors = [
+        [f"{place}.query", "", "max_value_projector_patch_to_query_dict", seen],
+        *([f"{attention}.{each}_proj.weight", "", seen, seen] for each in "qkv"),
+        [f"{attention}.multihead_attn.in_proj_weight", "", f"{seen} * 3", seen],
+        [f"{attention}.multihead_attn.in_proj_bias", "", f"{seen} * 3"],
+        *([f"{attention}.{each}.weight", "", seen, seen] for each in ("multihead_attn.out_proj", "linear")),
+        *([f"{attention}.{each}.bias", "", seen] for each in ("multihead_attn.out_proj", "linear")),
+        *([f"{attention}.{each}.{part}", "", seen] for each in ("layer_norm", "layer_norm_kv") for part in _PARTS),
+        *([f"{place}.layer_norm.{part}", "", seen] for part in _PARTS),
+        [f"{place}.feed_forward.linear_in.weight", "", hidden, seen],
+        [f"{place}.feed_forward.linear_out.weight", "", hidden, hidden],
+        ["lm_head.weight", "not (tie_word_embeddings)", "text_config.vocab_size", hidden],
+    ]
+    usual = {seen: 1152, hidden: 4096, "text_config.vocab_size": 32000, "tie_word_embeddings": False}
+    return {
+        "tensors": tensors,
+        "absent": {**usual, "max_value_projector_patch_to_query_dict": 256},
+        "fixed": {"projector_patch_to_query_dict": {"1225": 128, "4900": 256}},
+    }
+
+
+_PARTS = ("weight", "bias")
+
+
+def _hrm() -> Row:
+    """HRM: two stacks of as many layers, without norms that learn.
+
+    A file says how often layers run (`num_hidden_layers`), and how many there are; one without the latter means the
+    former by it. Source: transformers 5.23, modeling_hrm_text.py (`HrmTextStack.__init__`) and
+    configuration_hrm_text.py (`__post_init__`).
+    """
+    heads, lists = "(num_attention_heads * head_dim)", ("model.L_module.layers", "model.H_module.layers")
+    sizes = {
+        **{f"self_attn.{each}_proj": (heads, "hidden_size", "attention_bias") for each in ("q", "k", "v", "gate")},
+        "self_attn.o_proj": ("hidden_size", heads, "attention_bias"),
+        **{f"mlp.{each}_proj": ("intermediate_size", "hidden_size", "mlp_bias") for each in ("gate", "up")},
+        "mlp.down_proj": ("hidden_size", "intermediate_size", "mlp_bias"),
+    }
+    tensors = [["model.z_L_init", "", "hidden_size"], ["model.embed_tokens.weight", "", "vocab_size", "hidden_size"]]
+    for stack in lists:
+        for name, (outer, inner, biased) in sizes.items():
+            tensors += [[f"{stack}.*.{name}.weight", "", outer, inner], [f"{stack}.*.{name}.bias", biased, outer]]
+    tensors += [["lm_head.weight", "not tie_word_embeddings", "vocab_size", "hidden_size"]]
+    usual = {
+        "attention_bias": False, "head_dim": 128, "hidden_size": 1536, "intermediate_size": 4096, "mlp_bias": False,
+        "num_attention_heads": 12, "num_hidden_layers": 16, "num_layers_per_stack": ["=", "num_hidden_layers"],
+        "tie_word_embeddings": False, "vocab_size": 151808,
+    }  # fmt: skip
+    fixed = {"is_encoder_decoder": False}
+    return {"tensors": tensors, "lists": dict.fromkeys(lists, "num_layers_per_stack"), "absent": usual, "fixed": fixed}
+
+
 WRITTEN: Mapping[str, Mapping[str, Any]] = {
+    "AriaForConditionalGeneration": _aria(),
     "EncodecModel": _encodec(),
     "Glm5NextTextModel": {
         "fixed": {"attention_bias": False, "index_topk_freq": 1, "index_topk_pattern": None, "qk_rope_head_dim": 0}
     },
+    "HrmTextForCausalLM": _hrm(),
     "ReformerForMaskedLM": _reformer(),
+    "Step3p7TextModel": _step(),
     "SwitchTransformersForConditionalGeneration": _switch(),
 }
 """By class, in place of what was found."""

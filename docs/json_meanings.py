@@ -314,6 +314,7 @@ MEANINGS: Mapping[str, str] = {
     "vocabulary": "entries of the vocabulary",
     "context": "positions that the model was made for",
     "weights_bytes": "bytes of all weights by dtype",
+    "published_weights": "bytes of the checkpoint by the format that its file or its name says",
     "fp32": "bytes in fp32",
     "bf16": "bytes in bf16",
     "fp8": "bytes in fp8",

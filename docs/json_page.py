@@ -63,7 +63,7 @@ RUNS: Mapping[str, Sequence[str]] = {
     "convert": (OPEN,),
     "accuracy": ("measured.json",),
     "formulas": ("--model llama-3.1-8b --engine megatron --tp 8 --gpus 8",),
-    "model": ("gpt2", "qwen3-30b-a3b"),
+    "model": ("gpt2", "qwen3-30b-a3b", "Qwen/Qwen2.5-7B-Instruct-AWQ"),
     "models": ("gpt2", "flan-t5-base"),
     "gpus": (SERVER, "--model llama-3.1-405b --engine vllm --max-len 4096", TRAINING),
     "hardware": ("",),
@@ -89,7 +89,7 @@ def printed(name: str) -> Iterator[Any]:
 
 MAPS = frozenset({
     "arguments", "breakdown", "calculators", "changes", "exports", "formulas", "kv_bytes_per_token", "left_out", "parameters_by_kind", "parts",
-    "published_extras", "rates", "reasons", "settings", "symbols",
+    "published_extras", "published_weights", "rates", "reasons", "settings", "symbols",
 })  # fmt: skip
 """Keys whose objects are maps: their own keys are names, not words of the format."""
 CONFIGS = frozenset({"config", "asked"})

@@ -109,6 +109,8 @@ LOOPS: Mapping[str, Loop] = {
 """Training loops by the value of `engine.framework`; others may be named, too."""
 USUAL_TRAINER, USUAL_SERVER = "fsdp", "vllm"
 """What runs a job on several GPUs, and what serves, where a config names no engine."""
+GGUF_SERVER = "llama.cpp"
+"""What serves a GGUF file for which a config names no engine."""
 _SHARED: Mapping[str, str] = {"trainers": "memcore.layers", "servers": "memcore.serving"}
 """What several trainers or several servers have in common."""
 MODEL_TYPES: Mapping[str, str] = {"megatron": "megatron"}

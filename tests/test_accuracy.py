@@ -3,7 +3,7 @@
 from xml.etree import ElementTree as ET
 
 import pytest
-from conftest import truth
+from conftest import predicted, truth
 
 from memcore.faces.render.accuracy import errors, points, scatter
 from memcore.questions.accuracy import accuracy
@@ -104,8 +104,12 @@ def test_pictures():
 
 def test_measurements_lie_in_the_stated_range():
     """Nine in ten of the published jobs whose configs leave little open."""
-    cases = [each for name in ("hardware", "megatron") for each in truth(name) if each.get("confidence") == "high"]
-    inside = [each.inside for each in accuracy(cases).results if each.inside is not None]
+    results = [
+        each
+        for name in ("hardware", "megatron")
+        for each in predicted(name, lambda case: case.get("confidence") == "high")
+    ]
+    inside = [each.inside for each in results if each.inside is not None]
     assert len(inside) > 80
     assert sum(inside) / len(inside) >= 0.9
 
@@ -113,7 +117,7 @@ def test_measurements_lie_in_the_stated_range():
 def test_an_assumed_quantity_is_what_the_engine_logs():
     """nanotron's benchmark resets the peak of allocated memory before it writes it: its numbers are reserved memory."""
     cases = [each for each in truth("nanotron") if each["measured"]["quantity"] != "fits"]
-    found = accuracy(cases).results
+    found = predicted("nanotron", cases.__contains__)
     assert {(each.quantity, each.stated) for each in found} == {("max_reserved", "max_allocated")}
     sure = [{**each, "assumed": []} for each in cases[:1]]
     assert [(each.quantity, each.stated) for each in accuracy(sure).results] == [("max_allocated", "")]

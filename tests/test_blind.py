@@ -24,7 +24,9 @@ def check_written_down(cases, count, *confidences):
 @pytest.fixture(scope="module")
 def stated():
     """Results of a third of the cases whose jobs are stated; the accuracy page has all."""
-    return accuracy([each for each in CASES if each["confidence"] != "low"][::3]).results
+    chosen = [each for each in CASES if each["confidence"] != "low"][::3]
+    speeds = [each for each in chosen if each["measured"]["quantity"] in SPEEDS]
+    return [*predicted("blind", chosen.__contains__), *accuracy(speeds).results]
 
 
 LATER = truth("notebooks")
@@ -315,7 +317,7 @@ mergers of towers are split over ranks; where no image is allowed, projectors ar
 def test_boots():
     """One of a port to Windows and one of an unknown release are off by far, and what 0.20 estimates for graphs."""
     check_written_down(BOOTS, 79)
-    results = accuracy(BOOTS).results
+    results = predicted("boots")
     assert all(each.predicted is not None for each in results)
     certain = {each["id"] for each in BOOTS if each["confidence"] == "high"}
     sure = [each for each in results if each.id in certain and each.error is not None and each.quantity != "fits"]
@@ -337,14 +339,20 @@ are known. A start of Qwen3.8-27B in int4 on an A100 has 1.1 GiB more cache than
 
 
 def test_later_boots():
-    """Those of one start, whose tower takes less than its images should, are beyond their range by 0.06 GiB."""
+    """Those of one start, whose tower takes less than its images should, are beyond their range by 0.06 GiB.
+
+    Low is DeepSeek-V4-Flash on eight RTX PRO 5000, with 3.7 GiB less: no release near 0.22 has its attention for them.
+    """
     assert len({each["id"] for each in LATER_BOOTS}) == len(LATER_BOOTS) == 38
-    results = accuracy(LATER_BOOTS).results
+    results = predicted("boots_second")
     assert all(each.predicted is not None for each in results)
-    off = sorted(abs(each.error) for each in results if each.error is not None and each.quantity != "fits")
+    stated = {each["id"] for each in LATER_BOOTS if each["confidence"] != "low"}
+    found = [each for each in results if each.id in stated and each.error is not None and each.quantity != "fits"]
+    assert len(found) == 27
+    off = sorted(abs(each.error) for each in found)
     assert median(off) < 0.03
     assert off[int(0.9 * len(off))] < 0.09
-    assert sum(each.inside is False for each in results) == 2
+    assert sum(each.inside is False for each in found) == 2
     assert {each.verdict for each in results if each.verdict is not None} == {"right"}
 
 
@@ -361,7 +369,7 @@ them; PaddleOCR-VL's head, positions and rotations; a step of LLM() has no more 
 def test_public():
     """The longest sequence of the start beyond its range is not said."""
     assert len({each["id"] for each in PUBLIC}) == len(PUBLIC) == 46
-    results = accuracy(PUBLIC).results
+    results = predicted("vllm_public")
     assert all(each.predicted is not None for each in results)
     off = sorted(abs(each.error) for each in results if each.error is not None and each.quantity != "fits")
     assert median(off) < 0.02
@@ -478,7 +486,7 @@ def test_fifth():
     unexplained; the 90th percentile rose to 8.04 % with it.
     """
     check_written_down(FIFTH, 63)
-    results = accuracy(FIFTH).results
+    results = predicted("winter_fifth")
     assert sum(each.predicted is None for each in results) <= 7
     assert all(each.predicted is not None or each.reason for each in results)
     stated = {each["id"] for each in FIFTH if each["confidence"] != "low"}
@@ -491,6 +499,37 @@ def test_fifth():
     assert fmean(bool(each.inside) for each in ranged) >= 0.75
     verdicts = [each.verdict for each in results if each.verdict is not None]
     assert sorted(verdicts) == ["close", *["right"] * 5]
+
+
+STARTED_LATE = truth("serving_sixth")
+"""60 readings and 28 outcomes of starts of vLLM and SGLang, written down before they were predicted. First predictions:
+17 readings were refused; of 43 the median was 1.6 % off, the 90th percentile 60 %, 32 of 41 were in their range; of 18 with
+high confidence 2.4 %, 60 % and 11; of 23 outcomes 19 were right, two close, one too careful and one, of low confidence,
+unsafe. What was found: GLM-5.3-Flash's cache, whose indexer has a key for four tokens; DeepSeek-V4's queries and outputs
+are sharded, its compressors in 16 bits, its cache is packed unasked, and vLLM does not compile it; blocks next to
+recurrent states are multiples of the block size that is asked for. What was described otherwise then: a start on a 5090
+whose sequences are not stated and whose cache has 16 bits (high confidence before), a build that is 0.29 rather than
+0.28.1, kernels that come with gpt-oss's wheel, steps of lm_eval. Open: three models that the catalog does not have
+(nine readings), Llama-3.3-70B's estimate of graphs, GLM-5.3-Flash's weights with experts shared among ranks."""
+
+
+def test_started_late():
+    check_written_down(STARTED_LATE, 88)
+    results = predicted("serving_sixth")
+    missing = [each.id for each in results if each.predicted is None]
+    assert len(missing) == 12
+    assert all(any(name in each for name in ("dsv41", "mimo-v26", "qwen38-flash-next")) for each in missing)
+    found = [each for each in results if each.error is not None and each.verdict is None]
+    ranked = sorted(abs(each.error) for each in found)
+    assert median(ranked) < 0.01
+    assert sum(bool(each.inside) for each in found if each.inside is not None) >= 45
+    certain = {each["id"] for each in STARTED_LATE if each["confidence"] == "high"}
+    errors = sorted(abs(each.error) for each in found if each.id in certain)
+    assert len(errors) >= 21
+    assert median(errors) < 0.0075
+    assert errors[int(0.85 * len(errors))] < 0.04
+    verdicts = Counter(each.verdict for each in results if each.verdict is not None)
+    assert verdicts == {"right": 23, "close": 2}
 
 
 SIXTH = truth("training_sixth")
@@ -506,7 +545,7 @@ images in Automodel. Qwen3.5's experts shared among ranks were not supported; no
 def test_sixth():
     """Images in Automodel's tests take twice what their tokens do; nobody knows how many are in a step."""
     check_written_down(SIXTH, 33)
-    results = accuracy(SIXTH).results
+    results = predicted("training_sixth")
     assert [each.id for each in results if each.predicted is None] == ["sixth-automodel-internvl35-4b"]
     shared = {each.id for each in results if "automodel-qwen35-35b" in each.id}
     assert all(abs(each.error) < 0.06 for each in results if each.id in shared)
@@ -530,7 +569,58 @@ def test_seventh():
     """Close are runs that failed by little: some of the same job's runs passed, or all but 1 GiB was reserved."""
     assert len({each["id"] for each in SEVENTH}) == len(SEVENTH) == 29
     assert sum(not each["measured"]["value"] for each in SEVENTH) == 18
-    assert Counter(each.verdict for each in accuracy(SEVENTH).results) == {"right": 26, "close": 3}
+    assert Counter(each.verdict for each in predicted("training2_outcomes")) == {"right": 26, "close": 3}
+
+
+LATEST = truth("training_seventh")
+LATEST_OUTCOMES = truth("training_seventh_outcomes")
+"""32 readings and 15 outcomes of 2025 and 2026: examples of ms-swift, tests of Megatron-LM, messages of Automodel's commits,
+notebooks of Unsloth, PEFT's methods, issues. First predictions: of nine readings with medium confidence the median was
+13.5 % off, the most 33.7 %, and six of eight were in their range; of 15 with low confidence 12.4 % and 152 %. Eight were
+refused, of the outcomes three; seven of those were right, two close, two unsafe (both of low confidence, perhaps for
+another reason than the GPU's memory), one too careful. Not explained: ms-swift's device memory with Megatron-Core, which
+is 4 to 10 GiB more than predicted where experts learn (7 to 20 %) and 1 to 4 GiB elsewhere, in examples of all batches;
+how many GPUs Megatron-LM's release test of Mixtral has."""
+
+
+def test_latest():
+    """Of the stated ones; refused are an indexer, a tower and two of PEFT's methods."""
+    check_written_down(LATEST, 32)
+    results = accuracy([each for each in LATEST if each["confidence"] == "medium"]).results
+    missing = ["bridge-glm52-352h100", "swift-glm46v-lora-tp4-ep4", "peft-psoft", "peft-deft"]
+    assert [each.id.removeprefix("training-seventh-") for each in results if each.predicted is None] == missing
+    ranged = [each for each in results if each.inside is not None]
+    assert [each.id for each in ranged if not each.inside] == ["training-seventh-mixtral-8x7b-release-h100"]
+    check_written_down(LATEST_OUTCOMES, 15)
+    verdicts = accuracy([each for each in LATEST_OUTCOMES if each["confidence"] != "low"]).results
+    assert Counter(each.verdict for each in verdicts) == {"right": 6, "close": 1}
+
+
+OTHERS = truth("others_blind")
+"""45 readings and 20 outcomes of starts of llama.cpp, Ollama, SGLang, TensorRT-LLM, TGI and LMDeploy, written down before they
+were predicted. First predictions: of 45 readings the median was 0.7 % off, the 90th percentile 27 %, 25 of 32 were in their
+range; of 12 with high confidence 0.01 %, 27 % and 7 of 8; of 20 outcomes 19 were right and one close. What was found: before
+July 2025 llama.cpp's gates are two operations; before 2026, and with Ollama's engines, the output goes to the GPU last; `-ngl`
+counts layers that predict tokens; before 0.5.14 SGLang's --disable-cuda-graph leaves graphs of prompts. Two descriptions
+lacked a build and a program. Open: 6 GiB that graphs of DeepSeek-R1 take in SGLang 0.4.10 and less with none of its sizes, its
+cache on MI300X in 0.4.2, mixes of quants that no table has, and a branch from before MTP was merged."""
+
+
+def test_others():
+    """Of what is sure only graphs of SGLang are off; beyond their range are a mix of quants and DeepSeek-R1 in SGLang 0.4."""
+    check_written_down(OTHERS, 65)
+    results = predicted("others_blind")
+    assert all(each.predicted is not None for each in results)
+    found = [each for each in results if each.error is not None and each.verdict is None]
+    errors = sorted(abs(each.error) for each in found)
+    assert median(errors) < 0.002
+    assert errors[int(0.85 * len(errors))] < 0.15
+    assert sum(each.inside is False for each in found) == 3
+    certain = {each["id"] for each in OTHERS if each["confidence"] == "high"}
+    sure = sorted(abs(each.error) for each in found if each.id in certain)
+    assert len(sure) == 12
+    assert sure[-2] < 0.01
+    assert Counter(each.verdict for each in results if each.verdict is not None) == {"right": 19, "close": 1}
 
 
 @pytest.mark.parametrize(

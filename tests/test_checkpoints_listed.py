@@ -1,14 +1,17 @@
 """A checkpoint's index and header: whose tensors they list, said as an assumption, and what they are checked for."""
 
 import json
+import struct
 
 import pytest
 
 from memcore.errors import ConfigError
 from memcore.faces.cli import main
+from memcore.formats.gguf import TYPES
 from memcore.networks.catalog import catalog, find_model
+from memcore.servers.llamacpp.gguf import gguf_file
 from memcore.tools.checkpoints import checkpoint_of, whose
-from memcore.tools.sources import Source, read_sources
+from memcore.tools.sources import Source, read_sources, source_of
 
 LAYERS = 28
 NAMES = {f"model.layers.{at}.mlp.up_proj.weight": "model-00001-of-00002.safetensors" for at in range(LAYERS)}
@@ -107,3 +110,55 @@ def test_a_head_for_scores_stays():
 def test_what_pools_a_model_is_not_the_model():
     with pytest.raises(ConfigError, match="add the config.json of the same folder"):
         read_sources([Source("1_Pooling/config.json", POOLING)])
+
+
+def of_gguf(keys, tensors):
+    """The header of a GGUF file as its writer has it (ggml, docs/gguf.md): texts, numbers and lists of texts."""
+
+    def text(each):
+        return struct.pack("<Q", len(each)) + each.encode()
+
+    def value(each):
+        if isinstance(each, list):
+            return struct.pack("<IIQ", 9, 8, len(each)) + b"".join(map(text, each))
+        return struct.pack("<I", 8) + text(each) if isinstance(each, str) else struct.pack("<II", 4, each)
+
+    found = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
+    found += b"".join(text(name) + value(each) for name, each in keys.items())
+    ids = {name: number for number, name in TYPES.items()}
+    for each in tensors:
+        found += text(each.name) + struct.pack(f"<I{len(each.shape)}Q", len(each.shape), *reversed(each.shape))
+        found += struct.pack("<IQ", ids[each.type], 0)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("model", "form", "keys"),
+    [
+        ("Qwen/Qwen3-0.6B", ("q4_k_m", 15), {"general.name": "Qwen3 0.6B", "general.architecture": "qwen3", "qwen3.block_count": 28}),
+        ("google/gemma-3-4b-it", ("q8_0", 7), {
+            "general.basename": "gemma-3", "general.size_label": "4b", "general.finetune": "it",
+            "general.architecture": "gemma3", "gemma3.block_count": 34}),
+        ("meta-llama/Llama-3.2-3B", ("f16", 1), {
+            "general.name": "My Tune", "general.architecture": "llama", "llama.block_count": 28}),
+    ],
+)  # fmt: skip
+def test_a_gguf_file_says_its_model_and_its_format(tmp_path, model, form, keys):
+    """By its name if it has such tensors, else by their number; all bytes of its tensors are those of its type."""
+    tensors = gguf_file(find_model(model), form[0])
+    file = tmp_path / "a.gguf"
+    file.write_bytes(of_gguf({**keys, "general.file_type": form[1], "tokenizer.ggml.tokens": ["a"] * 9}, tensors))
+    config, notes = read_sources([source_of(str(file))])
+    assert config == {"model": model, "inference": {"quantization": form[0]}, "engine": {"type": "llama.cpp"}}
+    assert f"{sum(each.bytes for each in tensors):,} bytes" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [(b"GGUF", "it ends early"), (b"GGUF\0\0\0\3" + bytes(16), "version"), (b"\x89PNG", "is not a GGUF file")],
+)
+def test_what_is_no_gguf_file_says_so(tmp_path, held, said):
+    file = tmp_path / "a.gguf"
+    file.write_bytes(held)
+    with pytest.raises(ConfigError, match=said):
+        source_of(str(file))

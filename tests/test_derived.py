@@ -328,9 +328,23 @@ def test_adapters_keep_what_the_convolutions_over_samples_make():
     assert abs(adapted - frozen - 347.5e6) < 0.05 * 347.5e6
 
 
-def test_both_attentions_of_a_layer_are_cached():
-    """LongCat-Flash has two in each of 28 layers (vllm 0.33, models/longcat_flash.py): 512 + 64 elements each."""
-    assert read_model({"model_type": "longcat_flash"}).cached_elements == 28 * 2 * (512 + 64)
+_DECODES = {"model_type": "bert", "architectures": ["BertLMHeadModel"], "is_decoder": True}
+
+
+@pytest.mark.parametrize(
+    ("config", "elements"),
+    [
+        ({"model_type": "longcat_flash"}, 28 * 2 * (512 + 64)),
+        (_DECODES, 12 * 2 * 768),
+        ({**_DECODES, "is_decoder": False}, 0),
+    ],
+)
+def test_what_a_token_adds_to_the_cache(config, elements):
+    """LongCat-Flash has two attentions in each of 28 layers (vllm 0.33, models/longcat_flash.py).
+
+    BERT caches only where it generates, then what the real cache object of transformers 5.23 holds.
+    """
+    assert read_model(config).cached_elements == elements
 
 
 @pytest.mark.parametrize(

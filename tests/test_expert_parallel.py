@@ -134,6 +134,14 @@ def test_hybridep_sorts_rows_itself():
     assert not blocks(found, "sort")
 
 
+def test_hybridep_has_room_for_rows_that_may_arrive():
+    """At most 256 tokens of four ranks, four experts each: all of that is what `deepseek_v3_16b_hybridep` makes room for."""
+    for factor, rows in ((1.0, 256 * 4 * 4), (0.75, 256 * 3 * 4)):
+        found = job(engine={"moe_token_dispatcher": "hybridep", "non_blocking_capacity_factor": factor})
+        assert blocks(found, "expert_dispatch")[:2] == [rows * 256 * 2, rows * 4]
+        assert found.skewed_routing is None
+
+
 def test_deepep_buffers_are_outside_the_allocator():
     """Four ranks of a node: 256 tokens of 512 B, and 32 B + 20 B + 12 B for the experts of each, in pages of 2 MiB."""
     assert 4 * 256 * (512 + 64) < 2**21

@@ -1,4 +1,4 @@
-"""Unit tests again, those of conftest.IN_PYODIDE, inside Pyodide under Node, against the wheel that the page loads."""
+"""Unit tests again, those of conftest.IN_PYODIDE, inside Pyodide under Node, against the bytecode that the page loads."""
 
 import shutil
 import subprocess
@@ -16,12 +16,11 @@ NODE = shutil.which("node") or shutil.which("node", path=str(ROOT / ".venv" / "b
 @pytest.mark.skipif(NODE is None, reason="no Node.js on this machine: the unit tests inside Pyodide are skipped")
 def test_units_inside_pyodide(dist):
     """What may differ in the browser's Python passes there too, and answers are the same to the last digit."""
-    wheel = next(dist.glob("wheels/*/*.whl"))
     command = [
         NODE,
         ROOT / "tests" / "run_in_pyodide.mjs",
         PYODIDE,
-        wheel,
+        dist / "pyodide" / "library.zip",
         sysconfig.get_path("purelib"),
         ROOT / "tests",
     ]

@@ -109,6 +109,20 @@ LINES = {
         ("SGLang", "kv_cache_tokens", "steady", 38141), ("SGLang", "kv_cache", "steady", 4.5 * GiB)],
     "KV Cache is allocated. #tokens: 524288, KV size: 17.25 GB": [
         ("SGLang", "kv_cache_tokens", "steady", 524288), ("SGLang", "kv_cache", "steady", 17.25 * GiB)],
+    "KV Cache is allocated. #tokens: 148717, K size: 10.25 GB, V size: 10.25 GB\nKV Cache is allocated. #tokens: 185897, "
+    "K size: 4.25 GB, V size: 4.25 GB\nSWAKVPool mem usage: 29.0 GB, swa size: 148717, full size: 185897\n"
+    "KV Cache is allocated. #tokens: 185897, K size: 2.25 GB, V size: 2.25 GB": [
+        ("SGLang", "kv_cache_tokens", "steady", 185897), ("SGLang", "kv_cache", "steady", 29 * GiB)],
+    "[2026-08-01 23:43:38] Capture target prefill CUDA graph end. elapsed=216.19 s, mem usage=5.25 GB, avail mem=7.27 GB.\n"
+    "[2025-09-01 10:00:00 DP0 TP1] Capture cuda graph end. Time elapsed: 5.1 s. mem usage=1.5 GB. avail mem=9.3 GB.\n"
+    "[2025-09-01 10:00:00 TP0] Capture cuda graph end. Time elapsed: 5.1 s. mem usage=1.5 GB. avail mem=9.3 GB.": [
+        ("SGLang", "cuda_graphs", None, 6.75 * GiB)],
+    "main: loading model\nllama_kv_cache: size =  640.00 MiB ( 32768 cells\nsched_reserve: CUDA0 compute buffer size = "
+    "372.00 MiB\nsched_reserve: CUDA1 compute buffer size = 637.00 MiB\nmain: loading model\n"
+    "llama_kv_cache: size =  640.00 MiB ( 32768 cells": [
+        ("llama.cpp", "kv_cache", "steady", 640 * MiB), ("llama.cpp", "activations", "steady", 637 * MiB)],
+    "load_tensors: Metal_Mapped model buffer size =   606.50 MiB\nllama_context:      Metal compute buffer size = 66.50 MiB": [
+        ("llama.cpp", "weights", "after_init", 606.5 * MiB), ("llama.cpp", "activations", "steady", 66.5 * MiB)],
     "load_tensors:        CUDA0 model buffer size = 15339.50 MiB": [
         ("llama.cpp", "weights", "after_init", 15339.5 * MiB)],
     "llama_new_context_with_model: KV self size  =  640.00 MiB, K (f16):  320.00 MiB, V (f16):  320.00 MiB": [

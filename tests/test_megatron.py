@@ -46,9 +46,10 @@ GPT = {
         ({"num_query_groups": 2}, 51281 * 512 + 12 * (10.5 * 512**2 + 11.5 * 512) + 1024),
         ({"qk_layernorm": True}, 51281 * 512 + 12 * (12 * 512**2 + 13 * 512 + 4 * 64) + 1024),
         ({"untie_embeddings_and_output_weights": True}, 101538 * 512 + 12 * (12 * 512**2 + 13 * 512) + 1024),
+        # Routers have biases where linear layers do (`add_bias_linear`, moe/router.py).
         (
             {"num_experts": 4, "moe_layer_freq": "([0]*3+[1]*9)"},
-            51281 * 512 + 12 * (12 * 512**2 + 13 * 512) + 9 * (3 * (8 * 512**2 + 5 * 512) + 4 * 512) + 1024,
+            51281 * 512 + 12 * (12 * 512**2 + 13 * 512) + 9 * (3 * (8 * 512**2 + 5 * 512) + 4 * 512 + 4) + 1024,
         ),
         # Matrices of 128 on the experts' side, one from 512 and one to 512 around them.
         (
@@ -75,7 +76,7 @@ def test_parameters(changes, parameters):
 @pytest.mark.parametrize(
     "name",
     ["meta-llama/Llama-3.1-405B", "deepseek-ai/DeepSeek-V3", "mistralai/Mixtral-8x22B-v0.1",
-     "nvidia/Nemotron-H-8B-Base-8K", "Qwen/Qwen3-235B-A22B", "openai-community/gpt2"],
+     "nvidia/Nemotron-H-8B-Base-8K", "Qwen/Qwen3-235B-A22B", "openai-community/gpt2", "openai/gpt-oss-20b"],
 )  # fmt: skip
 def test_other_families_keep_their_parameters(name):
     """Fused matrices hold what the separate ones held."""

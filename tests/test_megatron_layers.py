@@ -206,6 +206,21 @@ COMPRESSED = [
 ]
 
 
+GPT_OSS = {
+    "model_type": "gpt_oss", "hidden_size": H, "num_hidden_layers": 4, "num_attention_heads": A, "head_dim": D,
+    "num_key_value_heads": 2, "intermediate_size": 192, "num_local_experts": 4, "num_experts_per_tok": 2,
+    "vocab_size": 1000, "max_position_embeddings": S, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+def test_clamped_gates_and_sinks():
+    """gpt-oss: gates clamped in another tensor, next to what they are clamped from; flash-attn has no learned sinks."""
+    clamped = replace(PLAN, experts=ROUTED)
+    found = kept(GPT_OSS, clamped) - ATTENTION - SPARSE[0][1] - rows(2 * 192)
+    assert 0 <= found <= ROUTER
+    assert kept(GPT_OSS, clamped, kernel="flash") == kept(GPT_OSS, clamped)
+
+
 def test_squared_relu_and_weights_in_one_kernel():
     """Its result before the weights, of two experts for each token, is not kept."""
     network = {key: value for key, value in MIXTRAL.items() if key != "swiglu"} | {"squared_relu": True}

@@ -172,3 +172,6 @@ def test_models_by_licence():
     assert "Qwen/Qwen3-235B-A22B" in found
     assert {entry["licence"] for entry in found.values()} == {"apache-2.0"}
     assert not search("licence:none-such")
+    assert search("qwen3 >100b apache") == search("qwen3 >100b licence:apache-2.0")
+    assert "google/gemma-2-27b" not in search("7b")
+    assert {*search("seq2seq <100m")} >= {"google/flan-t5-small", "openai/whisper-base"}

@@ -71,7 +71,7 @@ def imports(path):
 
 
 def _imports(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module:
             if node.module != "memcore":
                 yield node.module
@@ -140,10 +140,12 @@ def folders():
     return found
 
 
-@pytest.mark.parametrize(("folder", "rooms"), sorted(folders().items()))
-def test_no_circle_of_folders(folder, rooms):
+def test_no_circle_of_folders():
     """Folders do not need each other either, on any level; a circle is named by the error."""
-    assert set(TopologicalSorter(rooms).static_order()) >= rooms.keys()
+    found = folders()
+    assert len(found) > 5
+    for rooms in found.values():
+        assert set(TopologicalSorter(rooms).static_order()) >= rooms.keys()
 
 
 def test_few_floors():

@@ -3,8 +3,8 @@
 import pytest
 
 from memcore.networks.catalog import find_model
-from memcore.servers.vllm.compressed import compressed
-from memcore.servers.vllm.paging import Pages, page
+from memcore.servers.vllm.compressed import compressed, kernel_heads
+from memcore.servers.vllm.paging import Pages, grain, page
 from memcore.serving.cache import CACHE_TYPES, CacheSpec, Caching, cache_specs, per_token
 from memcore.serving.stages import Layout, stages, vllm_partition
 
@@ -49,6 +49,12 @@ def test_indexers_cache_too():
     """DeepSeek's sparse attention keeps an fp8 key of 128 and a scale beside the latent vector."""
     model = find_model("deepseek-v3.2-exp")
     assert per_token(model, caching(model)) == 61 * (576 * 2 + 132)
+
+
+def test_an_indexer_that_pools_has_a_key_for_several_tokens():
+    """GLM-5.3-Flash: 132 bytes for four tokens in 11 of 45 layers, whose latent vectors have no rotated part."""
+    model = find_model("glm-5.3-flash")
+    assert per_token(model, caching(model)) == 11 * (512 * 2 + 132 // 4)
 
 
 def test_indexers_next_to_heads_cache_too():
@@ -188,6 +194,29 @@ def test_compressed_layers_by_hand(packed, block, needed, logged):
     if logged is not None:
         assert found.logged(262144) == logged
         assert int(33134 / logged * 262144) == 2175276
+
+
+@pytest.mark.parametrize(
+    ("heads", "major", "written"), [(8, 9, 64), (65, 10, 128), (8, 12, 16), (32, 12, 32), (129, 9, 129)]
+)
+def test_heads_for_which_a_kernel_is_written(heads, major, written):
+    """FlashMLA's take 64 or 128, FlashInfer's of an RTX PRO 6000 16 and 32 as well."""
+    assert kernel_heads(heads, major) == written
+
+
+@pytest.mark.parametrize(
+    ("since", "asked", "latent", "tokens"),
+    [
+        ((0, 19), 128, False, 16),
+        ((0, 20), 128, False, 128),
+        ((0, 20), 16, False, 16),
+        ((0, 20), 16, True, 64),
+        ((0, 28), 64, True, 128),
+    ],
+)
+def test_blocks_next_to_states_are_multiples_of_what_is_asked_for(since, asked, latent, tokens):
+    """Since 0.20; a kernel of latent attention takes 64 tokens, and 128 since 0.28."""
+    assert grain(since, asked, latent=latent) == tokens
 
 
 def test_windows_without_compression():

@@ -121,9 +121,19 @@ def test_unquantized_weights_are_all_parameters():
         assert sum(entry.bytes for entry in entries) == 2 * model.parameters
 
 
+def _quark(**weight):
+    """What Quark writes of one scheme for all matrices."""
+    return {"quant_method": "quark", "global_quant_config": {"weight": weight}, "layer_quant_config": {}}
+
+
 @pytest.mark.parametrize(
     ("config", "name", "groups"),
     [
+        (_quark(dtype="fp8_e4m3", qscheme="per_tensor"), "fp8", None),
+        (_quark(dtype="fp8_e4m3", qscheme="per_channel"), "fp8-channel", None),
+        (_quark(dtype="fp4", qscheme="per_group", group_size=32), "mxfp4", None),
+        (_quark(dtype="fp4", qscheme="per_group", group_size=16), "nvfp4", None),
+        (_quark(dtype="uint4", qscheme="per_group", group_size=64, symmetric=False), "awq", 64),
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8-block", None),
         ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "fp8", None),
         ({"quant_method": "fbgemm_fp8"}, "fp8-channel", None),
@@ -172,6 +182,16 @@ def test_an_unknown_method_is_refused():
     """A method that is not known is named, with those that are."""
     with pytest.raises(ConfigError, match=r"found 'magic'; known: fp8, fbgemm_fp8, awq"):
         own_format({"quantization_config": {"quant_method": "magic"}})
+    with pytest.raises(ConfigError, match="found fp6_e3m2 per_group; known: fp8_e4m3 per_tensor"):
+        own_format({"quantization_config": _quark(dtype="fp6_e3m2", qscheme="per_group")})
+
+
+def test_layers_may_have_a_scheme_of_their_own():
+    """Quark names them with stars; without one for all, others stay as they are."""
+    own = {"*experts*": {"weight": {"dtype": "fp4", "qscheme": "per_group", "group_size": 32}}}
+    found = own_format({"quantization_config": {"quant_method": "quark", "layer_quant_config": own}})
+    assert found.format_of("routed-expert", ["model.layers.0.mlp.experts.0.up_proj"]).name == "mxfp4"
+    assert found.format_of("attention", ["model.layers.0.self_attn.q_proj"]) is None
 
 
 @pytest.mark.parametrize(

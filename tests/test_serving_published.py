@@ -126,10 +126,48 @@ def test_what_a_checkpoint_quantizes(config, kind, module, expected):
     assert (found.name if found else None) == expected
 
 
-def test_experts_of_deepseek_v4_are_fp4():
-    """fp8 with experts in MXFP4, as the published file says: 2 H200 load 79.5 GB each."""
-    found = serve("deepseek-v4-flash", gpus=2, accelerator="h200-nvl-141gb", version="0.23.0")
-    assert loaded(found).expected == pytest.approx(79542794322, rel=0.015)
+@pytest.mark.parametrize(
+    ("ranks", "accelerator", "settings", "logged"),
+    [
+        (2, "h200-nvl-141gb", {"version": "0.23.0", "max_num_batched_tokens": 8192}, 74.08),
+        (2, "h200-nvl-141gb", {"version": "0.23.0", "max_num_batched_tokens": 16384}, 74.35),
+        (8, "h100-sxm-80gb", {"version": "0.31.1", "enable_expert_parallel": True}, 19.79),
+    ],
+)
+def test_deepseek_v4_in_logs_of_vllm(ranks, accelerator, settings, logged):
+    """Experts in MXFP4, compressors in 16 bits, queries and outputs sharded; until 0.27 a step's streams for a draft."""
+    found = serve("deepseek-v4-flash", gpus=ranks, accelerator=accelerator, **settings)
+    assert loaded(found).expected / 2**30 == pytest.approx(logged, rel=0.007)
+
+
+def test_deepseek_v4_packs_its_cache_unasked():
+    """As if fp8 had been asked for; 16 bits have to be."""
+    settings = {"gpus": 8, "accelerator": "h100-sxm-80gb", "version": "0.31.1", "kv_cache_memory_bytes": 47 << 30}
+    unasked, packed, plain = (
+        serve("deepseek-v4-flash", inference={"max_model_len": 262144, **asked}, **settings).pool.tokens
+        for asked in ({}, {"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "bf16"})
+    )
+    assert unasked == packed > 1.5 * plain
+
+
+@pytest.mark.parametrize(
+    ("settings", "held", "logged"),
+    [
+        ({"accelerator": "h200-sxm-141gb", "version": "0.29.0", "enable_prefix_caching": True}, 81.79, 7_228_559),
+        ({"accelerator": "h100-sxm-80gb", "version": "0.31.1", "enable_prefix_caching": False}, 28.73, 2_618_281),
+    ],
+)
+def test_pooled_keys_next_to_states_in_logs_of_vllm(settings, held, logged):
+    """GLM-5.3-Flash: a slot of a block holds the vectors of a layer, or a state; its indexer has a key for four tokens."""
+    length = 131072 if settings["enable_prefix_caching"] else 262144
+    found = serve(
+        "zai-org/GLM-5.3-Flash",
+        inference={"max_model_len": length, "images_per_sequence": 0},
+        gpus=8,
+        kv_cache_memory_bytes=round(held * 2**30),
+        **settings,
+    )
+    assert found.pool.tokens == pytest.approx(logged, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ SAME = "sglang serve --model-path a/b --tp 4 --port 1\n```\n"
 def test_the_jobs_are_named_and_asked_for():
     with pytest.raises(ConfigError, match="It has 2 commands for 2 jobs") as raised:
         imported(RECIPE)
-    assert "1: vllm serve zai-org/GLM-4.7-FP8 --tensor-parallel-size 4" in str(raised.value)
+    assert "1: zai-org/GLM-4.7-FP8 / 2: zai-org/GLM-4.7" in str(raised.value)
     assert "as in FILE#2" in str(raised.value)
 
 

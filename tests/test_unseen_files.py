@@ -690,7 +690,7 @@ def test_third(text):
     ("text", "words"),
     [
         (GENERATES, "which does not train"),
-        (MEGATRON_DPO.replace("rlhf_type dpo", "rlhf_type kto"), "other methods are not supported yet"),
+        (MEGATRON_DPO.replace("rlhf_type dpo", "rlhf_type gkd"), "other methods are not supported yet"),
         (TOWERS, "vision_lora: found True; adapters on towers are not supported yet"),
     ],
 )
@@ -1612,6 +1612,11 @@ def test_a_reference_next_to_what_learns():
     whole = re.sub("--expert_model_parallel_size 4 ", "", whole)
     found = flat(imported(whole, 8).config)
     assert found["engine.reference_model"] is True
+    answers = flat(imported(whole.replace("rlhf_type dpo", "rlhf_type kto --packing true"), 8).config)
+    assert (answers["engine.reference_model"], 2 * answers["training.sequence_length"]) == (
+        True,
+        found["training.sequence_length"],
+    )
     free = whole.replace("rlhf_type dpo", "rlhf_type grpo --beta 0")
     assert "engine.reference_model" not in flat(imported(free, 8).config)
     config = Config.from_dict({**imported(whole, 8).config, "model": "Qwen/Qwen3-8B"})

@@ -6,6 +6,7 @@ from memcore import Config, estimate
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import filled, interpolated
 from memcore.formats.readers import flat
+from memcore.networks.catalog import find_model
 from memcore.servers.vllm.startup import too_long
 from memcore.tools.sources import Source, read_sources
 
@@ -796,3 +797,81 @@ def test_spelling_is_of_no_account():
     assert read(("run.sh", dashed))[0] == read(("run.sh", dashed.replace("\n", "\r\n")))[0] == plain
     manifest = "apiVersion: v1\nkind: Service\n---\nspec:\n  containers:\n  - command: [vllm, serve, gpt2, --max-model-len, 64]\n"
     assert read(("k.yaml", manifest.replace("\n", "\r\n")))[0]["inference.max_model_len"] == 64
+
+
+EVALUATED = """\
+log() { echo "$1"; }
+CMD="vllm serve \\"$MODEL\\" --max-model-len 4096"
+info "Launching: $CMD --max-model-len 1"
+eval "$CMD > \\"$LOG\\" 2>&1 &"
+"""
+THERE_OR_NOT = """\
+FOLDER=${FOLDER:-/opt/models/Qwen3-8B}
+if [ ! -d "$FOLDER" ]; then FOLDER=Qwen/Qwen3-8B; fi
+python -m sglang.launch_server --model-path $FOLDER --mem-fraction-static 0.8 > ~/sglang.launch_server.log 2>&1 &
+"""
+BY_MEMORY = """\
+gb=$(( $(sysctl -n hw.memsize) / 1073741824 ))
+if [[ $gb -ge 64 ]]; then
+  LEN=65536
+else
+  LEN=8192
+fi
+exec vllm serve Qwen/Qwen3-8B --max-model-len "$LEN"
+"""
+ENTRY_POINT = """\
+services:
+  a:
+    image: vllm/vllm-openai:v0.10.0
+    entrypoint: ["vllm", "serve", "Qwen/Qwen3-8B", "--max-model-len", "4096", # its only words
+    ]
+"""
+MOUNTED = """\
+services:
+  a:
+    image: vllm/vllm-openai:v0.10.0
+    volumes: ["/srv/Qwen3-8B:/models/it:ro"]
+    entrypoint: ["python3", "-m", "vllm.entrypoints.openai.api_server", "--max-model-len", "4096"]
+    command: ["--model", "/models/it"]
+"""
+IN_DOCKER = (
+    "docker run --device /dev/infiniband -v /srv/Qwen3-8B:/it vllm/vllm-openai:v0.10.0 --model /it --max-model-len 4096"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [(EVALUATED, 4096), (THERE_OR_NOT, None), (BY_MEMORY, 65536), (ENTRY_POINT, 4096), (MOUNTED, 4096), (IN_DOCKER, 4096)],
+    ids=["evaluated", "there or not", "by memory", "entry point", "mounted", "in docker"],
+)  # fmt: skip
+def test_one_server_is_started(text, length):
+    """Neither what is printed nor a log's name starts another; a folder and a repository of one name are one model.
+
+    FlexKV, scripts/launch_vllm_server.sh; qwen3vl-on-aws, sglang/start_server_eagle3.sh; a guide to Qwen on Macs,
+    start-llama-server.sh; NapthaAI, vllm-models/*.yml; spark-hackathon, docker-compose-nemotron-trtllm.yaml.
+    """
+    found, _ = read(("start", text), MODEL="Qwen/Qwen3-8B", gb="64")
+    assert find_model(found["model"]).name == "Qwen/Qwen3-8B"
+    assert found.get("inference.max_model_len") == length
+
+
+def test_variables_of_a_file_beside_a_script():
+    """As compose reads `.env`; what the caller sets holds, and a file that a script sources stands in its place."""
+    script = ("compose.yml", "services: {a: {image: vllm/vllm-openai, command: '--model $MODEL -tp ${TP:-1}'}}")
+    file = (".env.example", '# of the server\nMODEL="Qwen/Qwen3-8B" # small\nexport TP=2\n')
+    found, _ = read(script, file)
+    assert (found["model"], found["parallelism.tensor_parallel_size"]) == ("Qwen/Qwen3-8B", 2)
+    assert read(script, file, TP="4")[0]["parallelism.tensor_parallel_size"] == 4
+    sourced = ("run.sh", "source ./server.env\nvllm serve $MODEL")
+    assert read(sourced, ("server.env", "MODEL=Qwen/Qwen3-4B\n"))[0]["model"] == "Qwen/Qwen3-4B"
+
+
+@pytest.mark.parametrize("named", ["./Qwen3-8B-Q4_K_M.gguf", "unsloth/Qwen3-8B-GGUF:Q4_K_M"])
+def test_gguf_is_not_taken_for_16_bits(named):
+    """A server of other formats refuses it, by a file's name and by a repository's, and a type that is asked for."""
+    with pytest.raises(UnsupportedError, match="GGUF files are supported with llama.cpp"):
+        read(("start.sh", f"vllm serve {named} --max-model-len 4096"))
+    for settings in ({"quantization": "q4_k_m"}, {}):
+        config = {"model": "unsloth/Qwen3-8B-GGUF", "inference": settings, "engine": {"type": "sglang"}}
+        with pytest.raises(UnsupportedError, match="GGUF files are not supported yet with SGLang"):
+            estimate(Config.from_dict(config))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Names, Number
 from memcore.config.learning import COMPUTE, DTYPE, MASTER, Adapter, Dropout, Method, Offload, Optimizer
 from memcore.config.schema import Section, setting
-from memcore.networks.quantized import STORAGES, TITLES, UNMODELLED, UNTRAINABLE
+from memcore.networks.quantized import REFUSED, STORAGES, TITLES, UNMODELLED
 
 
 class Checkpointing(Section, path="training.activation_checkpointing", shorthand="policy"):
@@ -221,7 +221,7 @@ class Training(Section, path="training"):
     adapter = Adapter
     offload = Offload
     quantization = setting(
-        Choice(tuple(STORAGES), TITLES, UNMODELLED, UNTRAINABLE),
+        Choice(tuple(STORAGES), TITLES, UNMODELLED, REFUSED),
         "Frozen weights",
         "Storage format of frozen linear layers next to an adapter: bitsandbytes (QLoRA) or transformers' fp8.",
         flag="frozen-weights",

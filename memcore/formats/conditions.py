@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 
@@ -31,6 +32,8 @@ _COMPARISONS: Mapping[type, Callable[[int, int], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+_FLAG = re.compile(r"--?[A-Za-z]")
+_FLAGS = re.compile(r"(?:^|\s)--[A-Za-z]")
 WORD = 80
 """Letters of a word and of a pattern that are compared."""
 _DIGITS = 18
@@ -97,3 +100,31 @@ def calculated(node: ast.expr) -> int:
         if abs(found) < 2**63:
             return found
     raise ValueError("not an integer")
+
+
+def either(name: str, values: list[str | None]) -> str:
+    """What stands for several values: the variable's name; of texts with flags all flags, with it where they differ.
+
+    A model's folder and its repository, of which a script takes the one that is there, are the same: the repository.
+
+    >>> either("A", ["--tp 2 --bf16", "--tp 4"])
+    '--tp $A --bf16'
+    """
+    texts = [each for each in values if each]
+    if len({each.rstrip("/").rpartition("/")[2] for each in texts}) == 1 and len(texts) == len(values):
+        return min(texts, key=lambda each: each.count("/"))
+    if not any(_FLAGS.search(each) for each in texts):
+        return f"${name}"
+    flags: dict[str, list[str]] = {}
+    for text in texts:
+        given: dict[str, list[str]] = {}
+        flag = ""
+        for word in text.split():
+            if _FLAG.match(word):
+                flag = word
+                given[flag] = []
+            elif flag:
+                given[flag].append(word)
+        for flag, found in given.items():
+            flags[flag] = found if flags.get(flag, found) == found else [f"${name}"]
+    return " ".join(word for flag, found in flags.items() for word in (flag, *found))

@@ -151,6 +151,7 @@ def _scripts(content: object, deep: int, card: str) -> Iterator[str]:
     if isinstance(content, Mapping):
         card = card_of(content) or card
         own = [content[name] for name in _COMMANDS if content.get(name)]
+        own = own or [[] for each in (content.get("entrypoint"),) if _PROGRAM.search(" ".join(_words(each or "")))]
         described = _described(content)
         if described is not None:
             release = release_of(f"{content.get('repository')}:{content.get('tag')}")
@@ -309,7 +310,8 @@ def _of(release: str) -> str:
 
 def _run(content: Mapping[Any, Any], own: list[Any], card: str) -> str:
     """One container's command: a script is taken as it is, words are quoted."""
-    words = [word for each in own for word in _words(each)]
+    mounts = [_mount(each) for each in content.get("volumes") or ()]
+    words = [_on_host(word, mounts) for each in own for word in _words(each)]
     exported = f"export {_on(card)}\n" if card else ""
     if content.get("commands") or content.get("run"):
         return exported + "\n".join(words)
@@ -322,16 +324,24 @@ def _run(content: Mapping[Any, Any], own: list[Any], card: str) -> str:
         for each in _REST:
             script = script.replace(each, rest)
         return told + script.replace("$$", "$")
-    script = next((word for word in words if "\n" in word.strip() or word.count(" --") > 1), None)
+    least = 0 if _shell(entry) else 1
+    script = next((word for word in words if "\n" in word.strip() or word.count(" --") > least), None)
     if script is not None:
         return told + script
     named = _PROGRAM.search(" ".join(entry))
     own_program = "" if entry[-1:] and entry[-1].endswith(".sh") else " ".join(entry)
     usual = program_of(str(content.get("image", "")))
-    program = named[0] if named else own_program or usual or _UNKNOWN
-    behind = not words or words[0].startswith("-") or (usual == _ON_A_MODEL and not _runs(words))
+    program = _from(entry, named) if named else own_program or usual or _UNKNOWN
+    on_a_model = named is not None or usual == _ON_A_MODEL
+    behind = not words or words[0].startswith("-") or (on_a_model and not _runs(words))
     start = f"{program} " if behind else ""
     return _on(card) + _of(release) + start + " ".join(_said(word, own) for word in words)
+
+
+def _from(entry: Sequence[str], named: re.Match[str]) -> str:
+    """An entry point from its program on, with the words behind it."""
+    own = named[0].split()
+    return _joined([*own, *entry[named.string.count(" ", 0, named.start()) + len(own) :]], len(own))
 
 
 _ON_A_MODEL = "vllm serve"
@@ -427,6 +437,32 @@ def _pair(each: object) -> tuple[str, object]:
     return name, value
 
 
+_SIZED = re.compile(r"(?<![a-z\d])\d{1,4}(?:\.\d{1,2})?b(?![a-z\d])", re.IGNORECASE)
+"""How models' names say how large they are."""
+
+
+def _mount(volume: object) -> tuple[str, str]:
+    """The folders outside and inside a container that are one: `/data/Qwen3-8B:/model:ro`."""
+    if isinstance(volume, Mapping):
+        return str(volume.get("source", "")), str(volume.get("target", ""))
+    outside, _, rest = str(volume).partition(":")
+    return outside, rest.partition(":")[0]
+
+
+def _on_host(word: str, mounts: Sequence[tuple[str, str]]) -> str:
+    """A command whose model has its folder's name outside where only that says which model it is.
+
+    >>> _on_host("serve /models/a --b", [("/data/Qwen3-8B", "/models/a")])
+    'serve /models/Qwen3-8B --b'
+    """
+    for outside, inside in mounts:
+        name, (parent, slash, own) = outside.rstrip("/").rpartition("/")[2], inside.rstrip("/").rpartition("/")
+        if slash and "$" not in name and _SIZED.search(name) and not _SIZED.search(own):
+            path = rf"(?<![\w./-]){re.escape(inside.rstrip('/'))}/?(?![\w./-])"
+            word = re.sub(path, f"{parent}/{name}".replace("\\", r"\\"), word)
+    return word
+
+
 _ALONE = frozenset({
     "--rm", "-d", "--detach", "-i", "-t", "-it", "-ti", "-dit", "-itd", "--interactive", "--tty", "--privileged",
     "--init", "--read-only", "-P", "--publish-all", "--no-healthcheck", "--oom-kill-disable", "-q", "--quiet", "-id",
@@ -447,6 +483,7 @@ def contained(command: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | N
     at += 2
     environment: dict[str, str] = {}
     entry: list[str] = []
+    mounts: list[tuple[str, str]] = []
     while at < len(words) and words[at].startswith("-"):
         name, equals, value = words[at].partition("=")
         at += 1
@@ -460,7 +497,9 @@ def contained(command: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | N
             environment[key] = said
         elif name == "--entrypoint":
             entry = value.split()
-    image, rest = (words[at], words[at + 1 :]) if at < len(words) else ("", [])
+        elif name in ("-v", "--volume"):
+            mounts.append(_mount(value))
+    image, rest = (words[at], [_on_host(each, mounts) for each in words[at + 1 :]]) if at < len(words) else ("", [])
     release = release_of(image)
     told = [f"{ENVIRONMENT}{RELEASE}={release}"] if release else []
     rest = [*rest[:-1], *told, END] if rest[-1:] == [END] else [*rest, *told]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import BinaryIO
 
 from memcore.errors import ConfigError
+from memcore.formats import gguf
 from memcore.limits import FILE_BYTES
 from memcore.messages import Message, joined
 
@@ -19,6 +21,8 @@ def content(source: str, *, strict: bool = True) -> str:
         with open(described(source), "rb") as file:  # noqa: PTH123 - without pathlib the start is shorter
             if source.endswith(".safetensors"):
                 return _header(source, file)
+            if source.endswith(".gguf"):
+                return _of_gguf(source, file)
             held = file.read(FILE_BYTES + strict)
     except IsADirectoryError:
         raise ConfigError.at(source, Message("is a directory without {}", joined(" or ", DESCRIBING))) from None
@@ -31,8 +35,16 @@ def content(source: str, *, strict: bool = True) -> str:
         raise ConfigError.at(source, "the text is in UTF-16, not in UTF-8: save it again as UTF-8")
     try:
         return _some(source, held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace"))
-    except UnicodeDecodeError:
-        raise ConfigError.at(source, "is not text") from None
+    except UnicodeDecodeError as error:
+        if b"\0" in held[:_LOOKED_AT]:
+            raise ConfigError.at(source, "is not text") from None
+        line, byte = held.count(b"\n", 0, error.start) + 1, held[error.start]
+        said = Message("line {}: byte {:#x} is not UTF-8: save the text again as UTF-8", line, byte)
+        raise ConfigError.at(source, said) from None
+
+
+_LOOKED_AT = 4096
+"""Bytes of a file of which none is zero in a text, whatever its encoding."""
 
 
 def _some(source: str, text: str) -> str:
@@ -53,6 +65,17 @@ def described(source: str) -> str:
     """
     inside = (f"{source.rstrip('/')}/{each}" for each in DESCRIBING) if os.path.isdir(source) else ()  # noqa: PTH112
     return next((each for each in inside if os.path.exists(each)), source)  # noqa: PTH110 - as above
+
+
+def _of_gguf(source: str, file: BinaryIO) -> str:
+    """The header of a GGUF file, as JSON under `gguf`."""
+    held = file.read(gguf.LONGEST)
+    if not held.startswith(gguf.MAGIC):
+        raise ConfigError.at(source, "is not a GGUF file")
+    try:
+        return json.dumps({"gguf": gguf.header(held)})
+    except ValueError as error:
+        raise ConfigError.at(source, "is not a whole GGUF file: {}", str(error)) from None
 
 
 def _header(source: str, file: BinaryIO) -> str:

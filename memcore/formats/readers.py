@@ -427,13 +427,24 @@ class SeveralJobs(ConfigError):
         said: Sequence[tuple[str, ...]] = (),
     ) -> None:
         self.jobs, self.texts, self.syntaxes, self.said = tuple(jobs), tuple(texts), tuple(syntaxes), tuple(said)
-        listed = " / ".join(f"{number}: {each:.70} …" for number, each in enumerate(texts[:_LISTED], 1))
+        names = [_model_of(each) for each in jobs]
+        told = [f"{each:.70} …" for each in texts] if len(set(names)) < len(names) or not all(names) else names
+        listed = " / ".join(f"{number}: {each:.80}" for number, each in enumerate(told[:_LISTED], 1))
         message = Message("It has {} commands for {} jobs", len(texts), len(texts))
         choice = Message("append its number to the file name, as in FILE#2, or keep only one: {}", listed)
         super().__init__([Problem("the command", Message("{}; {}", message, choice))])
 
 
-_LISTED = 12
+_NAMED = ("*", "-hf", "-hfr", "--hf-repo", "-m", "--model", "--model-path", "--model-id", "--model_name_or_path")
+"""Flags that say which model a command is for."""
+
+
+def _model_of(job: Mapping[str, Any]) -> str:
+    """The model that a command names, which tells it best from others; empty without one."""
+    return next((str(job[name]) for name in _NAMED if name in job), "").rpartition("\\")[2]
+
+
+_LISTED = 24
 _LAUNCHED = re.compile(
     r"vllm serve|vllm\.entrypoints|vllm/vllm-openai\S*|sglang\.launch_server|sglang serve|trtllm-serve"
     r"|llama-server|llama-cli|text-generation-launcher|lmdeploy serve api_server|ollama run"

@@ -17,7 +17,7 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from memcore.formats.conditions import WORD, calculated, chosen, outcome
+from memcore.formats.conditions import WORD, calculated, chosen, either, outcome
 from memcore.formats.functions import called
 from memcore.formats.slurm import processes, variables
 from memcore.formats.splitting import split_up
@@ -38,6 +38,8 @@ _POSITION = re.compile(r"\$\d{1,2}\b")
 ENVIRONMENT, FILE = "*env.", "*file."
 """How words begin that stand for a variable of the environment, and for a file that the script writes."""
 _WRITTEN = re.compile(r"(?:>>?|\btee(?: -a)?)[ \t]*(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s<>|&;]{1,200})")
+_TARGET = re.compile(r">{1,2}\|?(?:&\d?|&?[ \t]*(?:\"[^\"\n]{1,400}\"|'[^'\n]{1,400}'|[^\s<>|&;()\"'`]{1,400}))")
+"""What stands behind the sign that hands on what a command prints: `> "$LOG"`, `>&2`."""
 _STORED = re.compile(r"\bread[ \t][^\n<|;]{0,80}?\b(\w{1,80})[ \t]*<<")
 """A document that becomes a variable."""
 _HERE = re.compile(r"<<(-?)[ \t]*([\"']?)(\w{1,80})\2([^\n]*)\n")
@@ -85,6 +87,8 @@ _SILENT = frozenset(
      "unset", "wget", "while"}
 )  # fmt: skip
 """Commands whose words say nothing of a job."""
+_TELLS = re.compile(r"(?:log|echo|print)?_?(?:debug|die|error|fail|fatal|header|info|log|note|ok|success|warn)(?:ing)?")
+"""Names of functions that print their words, as scripts often define or source them."""
 _DECLARING = frozenset({"declare", "local", "readonly", "typeset"})
 """Commands that assign what stands behind them."""
 _SUM = re.compile(r"[0-9+*/%() <>=!?:-]+")
@@ -205,7 +209,7 @@ class _Script:
                 self._skip_line()
             elif sign in "<`" and _BEGINS_A_WORD.match(self.text, self.at):
                 self._word()
-            elif sign == "<" and self._here():
+            elif sign in "<>" and (self._here() if sign == "<" else self._redirects()):
                 pass
             elif sign in "\n;&|<>`":
                 self.at += 1
@@ -241,6 +245,16 @@ class _Script:
         elif target is not None or not _PRINTED.search(line[: line.rfind("<<")]):
             return False
         self.command, self.at = [], ends.end()
+        return True
+
+    def _redirects(self) -> bool:
+        """A file or a stream that takes what a command prints: neither a word of it nor its end."""
+        target = None if self._asks() or self.command[:1] in (["["], ["[["]) else _TARGET.match(self.text, self.at)
+        if target is None:
+            return False
+        if self.command and self.text[self.at - 1].isdigit():
+            self.command.pop()
+        self.at = target.end()
         return True
 
     def _filled_in(self, text: str) -> str:
@@ -537,7 +551,7 @@ class _Script:
             self.exported |= dict.fromkeys(each for each in given if self._taken and each in self.variables)
             given = [each for each in given[1:] if "=" in each]
         if given and given[0] == "eval":
-            given = " ".join(given[1:]).split()
+            given = self._evaluated(" ".join(given[1:]))
         if given and given[0] in ("case", "esac"):
             self._choice(given)
             return
@@ -548,6 +562,14 @@ class _Script:
             assigned[name[1]] = (given.pop(0)[name.end() :], bool(name[2]))
         self._given(assigned, given, exports=exports)
 
+    def _evaluated(self, text: str) -> list[str]:
+        """The words of the first command of a text that is read as a script once more."""
+        inner = _Script(text, variables=dict(self.variables), filled=self.filled, deep=self.deep + 1)
+        if self.deep < _FILLED:
+            inner.read()
+        self.filled = inner.filled
+        return inner.found[: inner.found.index(END)] if END in inner.found else []
+
     def _given(self, assigned: Mapping[str, tuple[str, bool]], command: list[str], *, exports: bool) -> None:
         """What is assigned holds from here on; in front of a command, for that alone, which finds it around it."""
         if exports or not command:
@@ -557,7 +579,7 @@ class _Script:
             assigned = {}
         if command[:2] == ["set", "--"] and self._taken:
             self.arguments = command[2:]
-        if not command or command[0] not in _SILENT:
+        if not command or not (command[0] in _SILENT or _TELLS.fullmatch(command[0])):
             command = command[2:] if command[1:2] and command[1] in self.lists and command[2:] else command
             around = [f"{ENVIRONMENT}{name}={value}" for name, (value, _) in assigned.items()]
             self._emit([*command, *_processes({name: value for name, (value, _) in assigned.items()}), *around])
@@ -596,9 +618,9 @@ class _Script:
 
     def _assign(self, name: str, value: str, *, more: bool) -> None:
         """A variable gets a value; what is added to copies what was there."""
-        if value == _OUTPUT:  # only who runs the script knows it: asked for by the variable's name
+        if OUTSIDE.fullmatch(value):  # only who runs the script knows it: an output is asked for by its own name
             given = variable_given(name)
-            value = f"${name}" if given is None else given
+            value = given if given is not None else f"${name}" if value == _OUTPUT else value
         before = self.variables.get(name, "") if more else ""
         self.filled += len(before)
         if self.filled > VARIABLES_LENGTH:
@@ -654,7 +676,7 @@ class _Script:
             for outer in self.branches:
                 outer.before.setdefault(name, before)
             given = variable_given(name)
-            self._held(name, values[0] if len(values) == 1 else _either(name, values) if given is None else given)
+            self._held(name, values[0] if len(values) == 1 else either(name, values) if given is None else given)
 
     @property
     def _taken(self) -> bool:
@@ -669,30 +691,6 @@ class _Script:
 def _runs(before: str, word: str) -> bool:
     """Whether a word only says that Python runs a module."""
     return word == "-m" and before.rpartition("/")[2].startswith("python")
-
-
-def _either(name: str, values: list[str | None]) -> str:
-    """What stands for several values: the variable's name; of texts with flags all flags, with it where they differ.
-
-    >>> _either("A", ["--tp 2 --bf16", "--tp 4"])
-    '--tp $A --bf16'
-    """
-    texts = [each for each in values if each]
-    if not any(_FLAGS.search(each) for each in texts):
-        return f"${name}"
-    flags: dict[str, list[str]] = {}
-    for text in texts:
-        given: dict[str, list[str]] = {}
-        flag = ""
-        for word in text.split():
-            if _FLAG.match(word):
-                flag = word
-                given[flag] = []
-            elif flag:
-                given[flag].append(word)
-        for flag, found in given.items():
-            flags[flag] = found if flags.get(flag, found) == found else [f"${name}"]
-    return " ".join(word for flag, found in flags.items() for word in (flag, *found))
 
 
 def _outcome(condition: list[str]) -> bool | None:

@@ -157,6 +157,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "Sizes": "尺寸",
     "weights in fp32": "fp32 权重文件",
     "weights in bf16": "bf16 权重文件",
+    "weights as published, in {format}": "发布的权重文件（{format:s}）",
     "weights in fp8": "fp8 权重文件",
     "hidden size": "隐藏维度",
     "number of layers": "层数",

@@ -45,6 +45,7 @@ MODELS_IN_CHINESE: Mapping[str, str] = {
     "buffer of image codes in use": "在用图像码的缓冲区",
     "positions in a row of images": "多图打包时的位置向量",
     "head": "输出头",
+    "layers that speak, which servers do not load": "推理服务不加载的语音生成层",
     "talker, which servers do not load": "推理服务不加载的语音生成部分",
     "fp8 block scales": "fp8 块缩放因子",
     # Ranks

@@ -466,6 +466,15 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "found one": "实为一个",
     "is not text": "不是文本",
     "is not a safetensors file": "不是 safetensors 文件",
+    "is not a GGUF file": "不是 GGUF 文件",
+    "its version is not supported": "不支持其版本",
+    "it has too many entries": "条目过多",
+    "it has a value of an unknown type": "含有未知类型的值",
+    "it ends early": "内容不完整",
+    "is not a whole GGUF file: {reason}": "不是完整的 GGUF 文件：{reason}",
+    "line {line}: byte {byte} is not UTF-8: save the text again as UTF-8": (
+        "第 {line} 行：字节 {byte} 不是 UTF-8，请重新保存为 UTF-8"
+    ),
     "cannot be read": "无法读取",
     "cannot be read or written": "无法读写",
     "No such file or directory": "没有这个文件或目录",

@@ -43,8 +43,8 @@ def full_name(name: str) -> str:
 
 
 MATCHES = (
-    "part of an id, of a hub id or of a family, a size such as >30b or <=9b, a length such as context>=128k, "
-    "a licence such as licence:apache-2.0, or moe, vision, audio or embedding"
+    "part of an id, of a hub id or of a family, a size such as 8b, >30b or <=9b, a length such as context>=128k, "
+    "a licence such as apache-2.0, or moe, vision, audio, embedding or seq2seq"
 )
 """What a word of a query may be."""
 _SIZE = re.compile(r"(<=|>=|<|>)(\d+(?:\.\d+)?)([kmbt]?)")
@@ -76,6 +76,7 @@ _EMBEDS = re.compile(r".*(?<!Chat)(?<!MT)(?<!Omni)(?<!GLM)(?<!CLIP)Model")
 _PURPOSES: Mapping[str, re.Pattern[str]] = {
     "vision": re.compile(r"vision_config|visual|mm_vision_tower|siglip_config"),
     "audio": re.compile(r"audio_config|audio|num_mel_bins|thinker_config"),
+    "seq2seq": re.compile(r"(num_)?decoder_layers|decoder|d_kv"),
 }
 
 
@@ -120,12 +121,16 @@ def _long(found: re.Match[str], config: Mapping[str, Any]) -> bool:
 
 def _matches(word: str, hub_id: str, entry: Mapping[str, Any]) -> bool:
     size, length, licence = _SIZE.fullmatch(word), _LENGTH.fullmatch(word), _LICENCE.fullmatch(word)
+    terms = entry.get("licence", "")
     if licence is not None:
-        return entry.get("licence") == licence[1]
+        return bool(terms == licence[1])
     if length is not None:
         return _long(length, entry["config"])
     if size is None:
-        return word in f"{hub_id} {entry['config']['model_type']} {' '.join(_purposes(entry['config']))}".lower()
+        said = f"{hub_id} {entry['config']['model_type']} {' '.join(_purposes(entry['config']))}".lower()
+        if word[0].isdigit():  # 7b is not a part of 27b
+            return re.search(rf"(?<![\d.]){re.escape(word)}", said) is not None
+        return word in said or f"{terms}-".startswith(f"{word}-")
     limit = float(size[2]) * {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}[size[3]]
     return _COMPARE[size[1]](entry["parameters"], limit)
 
@@ -135,7 +140,22 @@ def find_model(model: str | Mapping[str, object]) -> Model:
 
     Raises ConfigError with the nearest id, or naming the keys that cannot be understood.
     """
-    return _from_catalog(identified(model).base) if isinstance(model, str) else _read(_as_text(model))
+    return _from_catalog(identified(model).base) if isinstance(model, str) else _read(_as_text(_whole(model)))
+
+
+_ELSEWHERE = {"text_model_id": "text_config", "audio_model_id": "audio_config"}
+"""Keys that name another repository's model, and the part of a file that stands for it (Ultravox)."""
+
+
+def _whole(config: Mapping[str, object]) -> Mapping[str, object]:
+    """A file with the parts that it only names, as their own repositories describe them.
+
+    Raises ConfigError with the nearest id.
+    """
+    named = {part: config[key] for key, part in _ELSEWHERE.items() if isinstance(config.get(key), str)}
+    if config.get("model_type") != "ultravox" or not named:
+        return config
+    return {**config, **{part: content_of(str(name)) for part, name in named.items()}}
 
 
 def content_of(model: str | Mapping[str, object]) -> Mapping[str, object]:
@@ -303,7 +323,7 @@ def _as_text(model: Mapping[str, object]) -> str:
 
 @lru_cache(maxsize=256)
 def _from_catalog(hub_id: str) -> Model:
-    return read_model(catalog()[hub_id]["config"], name=hub_id)
+    return read_model(_whole(catalog()[hub_id]["config"]), name=hub_id)
 
 
 @lru_cache(maxsize=64)

@@ -43,6 +43,8 @@ STRIDES: Mapping[int, tuple[int, ...]] = {7: (5, *[2] * 6), 13: (5, *[2, 1] * 6)
 configuration_wav2vec2.py, configuration_sew.py, `conv_stride`)."""
 FRAMES = frozenset(("csm",))
 """Types that predict frames of several codes: a decoder of its own runs over the codes of some frames."""
+CYCLES = frozenset(("hrm_text",))
+"""Types whose stacks take turns in cycles (transformers 5.23, `HrmTextModel.forward`)."""
 EAGER = frozenset((
     *("big_bird", "bigbird_pegasus", "blip", "canine", "codegen", "convbert", "cpmant", "deberta", "deberta-v2"),
     *("flaubert", "flint", "fsmt", "funnel", "git", "gpt_neox_japanese", "granite_swa", "granitemoe_swa", "hy_v4"),
@@ -141,6 +143,8 @@ def derived_model(
     row = row_of(name) or {}
     keys = Keys(config, row)
     known = cache_of(row) if caches is None else caches
+    if known == "none" and keys.stated("is_decoder") is True:
+        known = True  # BERT and its like generate then: each layer's keys and values are kept
     cached = None if known == "none" else bool(known)
     symbol = Symbols(sizes)
     main = _main(stacks)
@@ -184,6 +188,7 @@ def _facts(keys: Keys, outer: Mapping[str, tuple[int, ...]], cached: bool | None
         cached=cached,
         rotary="none" if any(kind_of(each) == "position" and not _BESIDE.search(each) for each in outer) else "full",
         latent=_turned(keys),
+        pool=_integer(keys, ("index_kpool",)) or 1,
         activation=_activation(keys),
         other=known is False,
     )
@@ -230,6 +235,8 @@ def _turned(keys: Keys) -> tuple[int, int] | None:
 
 def _repeats(row: Mapping[str, Any], main: str, keys: Keys, count: int) -> bool:
     """Whether layers run more often than there are of them: nothing of their number says how many layers there are."""
+    if row["type"] in CYCLES:
+        return True
     if main not in row["lists"] and row["inner"]:
         return False
     length = row["lists"].get(main, "")

@@ -51,7 +51,7 @@ DYNAMIC = re.compile(r"-unsloth-bnb-4bit$", re.IGNORECASE)
 """Repositories that leave some layers in 16 bits (`llm_int8_skip_modules`), each others."""
 _TUNED = re.compile(
     r"-(?:instruct|it|pt|chat|base|thinking|hf|bf16|fp16|sft|dpo|rlhf|orpo|kto|simpo|cpo|ipo|rdpo|grpo|full|lora|qlora|mixture|merged|"
-    r"checkpoints?|finetuned|abliterated|uncensored|think|terminus|speciale|rope-\d+k)(?:-\d{4})?$|-\d{4}$",
+    r"checkpoints?|finetuned|abliterated|uncensored|heretic|think|terminus|speciale|rope-\d+k)(?:-\d{4})?$|-\d{4}$",
     re.IGNORECASE,
 )
 """Endings that change no shape: of how a model was trained on, and of longer rotations."""
@@ -134,7 +134,7 @@ def named(name: str, find: Callable[[str], str | None]) -> Named | None:
     maker, _, last = _ROUTED.sub("", "/".join(cached.groups()) if cached else name.strip()).rpartition("/")
     last = _DISTILLED.get(last.lower(), last)
     for ending, format_ in _ENDINGS:
-        found = re.fullmatch(rf"(.+?)(?:{ending})", last, re.IGNORECASE)
+        found = re.fullmatch(rf"(.+?)(?:{ending})(?:-v\d)?", last, re.IGNORECASE)
         base = _base(found[1].replace(":", "-"), find) if found else None
         if base is not None:
             blocks = format_ == "fp8" and maker.lower() in _BLOCKS

@@ -155,6 +155,8 @@ class LatentAttention:
     """Which cosines and sines it takes."""
     indexer: tuple[Weight, ...] = ()
     """The lightning indexer of sparse attention."""
+    pool: int = 1
+    """Tokens that share a key of the indexer."""
     dropout: float = 0.0
     mask: str = "full"
     cached: tuple[Shape, ...] = ()
@@ -198,6 +200,8 @@ class SpecialMixer:
     """Tokens that PyTorch's code takes at once."""
     trips: Axis = 1
     """How often its loop over tokens or chunks runs."""
+    table: str = ""
+    """Which cosines and sines it takes, if any."""
     constants: tuple[Weight, ...] = ()
     """Buffers that the module holds, in the dtype of stored parameters."""
     linears: tuple[Linear, ...] = ()

@@ -209,10 +209,15 @@ def between(reader: Reader) -> Sequence[str | None]:
 
 
 def listed_experts(reader: Reader) -> Sequence[str | None]:
-    """Experts in the layers that `moe_layers` lists, else in every `interleave_moe_layer_step`-th (Llama 4)."""
-    step = reader.integer("interleave_moe_layer_step", 1)
+    """Experts in the layers that `moe_layers` lists, else in every `interleave_moe_layer_step`-th (Llama 4).
+
+    Steps of 0 are for none: Llama Guard 4 (vllm, models/llama4.py).
+    """
+    step = reader.integer("interleave_moe_layer_step", 1, least=0)
     layers = reader.listed("moe_layers")
-    chosen = set(range(step - 1, depth(reader), step)) if layers is None else set(layers)
+    if layers is None:
+        layers = range(step - 1, depth(reader), step) if step else ()
+    chosen = set(layers)
     return ["sparse" if i in chosen else "dense" for i in range(depth(reader))]
 
 

@@ -55,13 +55,16 @@ STORAGES: Mapping[str, Storage] = {
 }
 """By the value of `training.quantization`."""
 TITLES: Mapping[str, str] = {name: row.title for name, row in STORAGES.items()}
-UNMODELLED = ("awq", "hqq", "aqlm", "eetq", "quanto")
+UNMODELLED = ("hqq", "aqlm", "eetq", "quanto")
 """What PEFT trains adapters next to as well."""
 _INFERENCE = (
     "has no backward pass in transformers (quantizers, `is_trainable`): dequantize it on loading, or choose nf4"
 )
-UNTRAINABLE: Mapping[str, str] = dict.fromkeys(("mxfp4", "nvfp4"), _INFERENCE)
-"""Formats next to which nothing can be trained, and why."""
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(("mxfp4", "nvfp4"), _INFERENCE),
+    "awq": "has GPTQ's tensors (4-bit integers, a scale and a zero point for each group): choose gptq",
+}
+"""Formats that are refused, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from memcore.networks.reader import Reader
 from memcore.networks.short import expand, is_short
 from memcore.networks.unknown import as_llama, check_known
 from memcore.networks.weights import Linear, Norm, Weight
+from memcore.symbols import Shape
 from memcore.units import shown
 
 _SIZES = {"hidden_size", "num_hidden_layers"}
@@ -171,6 +172,8 @@ def _check_class(config: Mapping[str, object]) -> None:
 
 _LABELLED = re.compile(r"For(SequenceClassification|TokenClassification|RewardModeling|QuestionAnswering)$")
 _BARE = re.compile(r"(?<!LMHead)(?<!DoubleHeads)Model$")
+_HEADS_COUNTED = ("CausalLM", "ConditionalGeneration", "MaskedLM", "PreTraining", "Retrieval", "ActionPrediction")
+"""What classes are for, of which nothing is missed: heads of words, and parts with rows of their own."""
 
 
 _LABELS_OF_ANSWERS = ("gptj",)
@@ -189,6 +192,16 @@ _OWN_HEADS: Mapping[str, tuple[Weight, ...]] = {
         Weight("out_proj.bias", ((1,),), "head"),
     ),
     "InternLM2ForRewardModel": (Weight("v_head.weight", ((1,), ("h",)), "head"),),
+    "JinaForRanking": (
+        Weight("projector.0.weight", (("half",), ("h",)), "head"),
+        Weight("projector.2.weight", (("embedded",), ("half",)), "head"),
+    ),
+    "Qwen2ForProcessRewardModel": (
+        Weight("score.0.weight", (("h",), ("h",)), "head"),
+        Weight("score.0.bias", (("h",),), "head"),
+        Weight("score.2.weight", (("labels",), ("h",)), "head"),
+        Weight("score.2.bias", (("labels",),), "head"),
+    ),
     "Qwen2ForRewardModel": (
         Weight("score.0.weight", (("h",), ("h",)), "head"),
         Weight("score.0.bias", (("h",),), "head"),
@@ -202,16 +215,22 @@ _OWN_HEADS: Mapping[str, tuple[Weight, ...]] = {
         Weight("classifier.out_proj.bias", (("labels",),), "head"),
     ),
 }
-"""Heads whose code comes with their checkpoints, with their model card or with Open-Assistant (`reward_model.py`)."""
+"""Heads whose code comes with their checkpoints, with their model card or with Open-Assistant (`reward_model.py`).
+
+Those of Qwen's process reward model and of Jina's reranker are as vLLM has them (models/qwen2_rm.py, models/jina.py).
+"""
 
 
 def _own_head(config: Mapping[str, object]) -> tuple[Weight, ...]:
     """The head of a class of which transformers knows nothing."""
+    hidden, embedded = config.get("hidden_size"), config.get("embedding_size")
+    sizes: dict[Shape, Shape] = {
+        ("labels",): (_labels(config),),
+        ("half",): (hidden // 2 if type(hidden) is int else 1,),
+        ("embedded",): (embedded if type(embedded) is int else 512,),
+    }
     found = _OWN_HEADS[_class_name(config)]
-    count = _labels(config)
-    return tuple(
-        replace(each, axes=tuple((count,) if axis == ("labels",) else axis for axis in each.axes)) for each in found
-    )
+    return tuple(replace(each, axes=tuple(sizes.get(axis, axis) for axis in each.axes)) for each in found)
 
 
 def _labels(config: Mapping[str, object]) -> int:
@@ -241,6 +260,9 @@ def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) 
     labelled = _LABELLED.search(name)
     if name in _OWN_HEADS:
         return _with_head(model, _own_head(config))
+    _, named, head = name.rpartition("For")
+    if named and not labelled and head[:1].isupper() and not head.startswith(_HEADS_COUNTED):
+        model = replace(model, warnings=(*model.warnings, Message("found {!r}, whose head is not counted", name)))
     if not labelled and (own or not _BARE.search(name)):
         return model
     count, asks = _labels(config), name.endswith("QuestionAnswering")
@@ -282,8 +304,23 @@ def _unknown(config: Mapping[str, object]) -> Model:
 def _derived(config: Mapping[str, object], model_type: str) -> Model:
     """A derived network, its decoder by that one's own row if it has one and both have the same parameters."""
     config, added = completed(_nested(config, model_type))
+    if added:
+        _check_sections(config, model_type, added)
     found = _with_decoder(config, model_type)
     return replace(found, warnings=(_left_out(added), *found.warnings)) if added else found
+
+
+def _check_sections(config: Mapping[str, object], model_type: str, added: Sequence[str]) -> None:
+    """Refuse a file that has other parts in place of those that it lacks: VibeVoice's first ones are for other code."""
+    known = derived()["keys"].get(model_type, "").split()
+    others = [key for key, value in config.items() if isinstance(value, Mapping) and "model_type" in value]
+    unknown = joined(", ", sorted({*others} - {*known, *derived()["parts"].get(model_type, {})}))
+    if unknown.values:
+        said = (
+            "found {}, which its class in transformers does not know, and no {}; "
+            "give a file that transformers has saved"
+        )
+        raise ConfigError.at("model", said, unknown, joined(", ", added))
 
 
 def _nested(config: Mapping[str, object], model_type: str) -> Mapping[str, object]:

@@ -78,6 +78,10 @@ class Reader:
             return found[self.layer]
         return found
 
+    def usual(self, name: str) -> object:
+        """What the class has by default for a canonical key."""
+        return self._defaults.get(self._names.get(name, name), self._defaults.get(name))
+
     def listed(self, name: str) -> Sequence[object] | None:
         """A key that lists something for each layer, or None."""
         found = self._lookup(name)

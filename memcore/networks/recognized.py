@@ -25,7 +25,7 @@ from memcore.networks.parts import (
     Mixer,
     SpecialMixer,
 )
-from memcore.networks.recurrences import kimi_delta
+from memcore.networks.recurrences import kimi_delta, short_convolution
 from memcore.networks.weights import Linear, Norm, Weight, kind_of
 from memcore.symbols import Shape
 
@@ -43,6 +43,7 @@ _ATTENTION = (
     ("project_q", "project_k", "project_v"),
 )
 _FUSED = ("qkv_proj", "qkv", "query_key_value", "Wqkv", "wqkv", "c_attn", "in_proj", "att_proj", "W_pack")
+_SHORT = ("in_proj", "out_proj")
 _DELTA = ("q_proj", "k_proj", "v_proj", "b_proj", "o_proj")
 _LATENT = ("kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
 _OUTPUTS = (
@@ -113,6 +114,8 @@ class Facts(NamedTuple):
     rotary: str = "full"
     latent: tuple[int, int] | None = None
     """Elements of a head that are rotated, and the width of a value."""
+    pool: int = 1
+    """Tokens that share a key of an indexer, where it pools."""
     activation: str | None = None
     """The function within its feed-forward layers, as far as the file names one."""
     other: bool = False
@@ -207,7 +210,8 @@ def _linear(left: dict[str, tuple[int, ...]], name: str, outer: Shape, inner: Sh
 
 
 def _mixers(left: dict[str, tuple[int, ...]], facts: Facts, symbol: Symbols) -> Iterator[Mixer]:
-    found = (_delta(left, before, symbol) for before in list(_modules(left, _DELTA))[:2])
+    found = [_delta(left, before, symbol) for before in list(_modules(left, _DELTA))[:2]]
+    found += [_short(left, before, symbol) for before in list(_modules(left, _SHORT))[:2]]
     yield from (each for each in found if each is not None)
     yield from _attentions(left, facts, symbol)
 
@@ -305,6 +309,22 @@ def _delta(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> Sp
         return None
     mixer = kimi_delta(before.rstrip("."), [gate[-1] for gate in _GATES if f"{before}{gate}_proj.weight" in left])
     sizes = {"h": width, "B": heads, "dk": size, "K": convolved[-1], "X": convolved[0]}
+    return _taken(left, mixer, sizes, symbol)
+
+
+def _short(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> SpecialMixer | None:
+    """A gated convolution over the last tokens, by its names: its state is what it convolves."""
+    convolved, (rows, width) = left.get(f"{before}conv.weight", ()), left[f"{before}in_proj.weight"]
+    if convolved[:2] != (width, 1) or rows != 3 * width:
+        return None
+    mixer = short_convolution(before.rstrip("."), bias=f"{before}conv.bias" in left)
+    return _taken(left, mixer, {"h": width, "K": convolved[-1]}, symbol)
+
+
+def _taken(
+    left: dict[str, tuple[int, ...]], mixer: SpecialMixer, sizes: Mapping[str, int], symbol: Symbols
+) -> SpecialMixer | None:
+    """The mixer without whose tensors a layer is left; None where it lacks one, or its sizes are not the stack's."""
     if any(each.name not in left for each in mixer.weights()) or any(
         symbol(*each) != each[0] for each in sizes.items()
     ):
@@ -320,13 +340,14 @@ _GATES = ("forget_gate.f", "g")
 
 def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol: Symbols) -> LatentAttention | None:
     """Keys and values that are expanded from one vector: DeepSeek's names."""
-    many, (turned, wide) = facts.heads or 1, facts.latent or (0, 0)
+    many, (most, wide) = facts.heads or 1, facts.latent or (0, 0)
     (both, width), (rows, latent) = (left[f"{before}{each}.weight"] for each in _LATENT[:2])
+    turned = both - latent  # nothing in layers that do not rotate
     names = ("q_a_proj", "q_b_proj") if f"{before}q_a_proj.weight" in left else ("q_proj",)
     last = left.get(f"{before}{names[-1]}.weight", ())
     norms = [f"{before}{each}" for each in ("q_a_layernorm", "kv_a_layernorm")[2 - len(names) :]]
     size, expanded = (last[0] // many if len(last) == 2 else 0), rows // many
-    fits = both == latent + turned and size > turned and expanded == size - turned + wide
+    fits = turned in (0, most) and size > turned and expanded == size - turned + wide
     if not fits or any(f"{each}.weight" not in left for each in norms):
         return None
     h, a, d, u = symbol("h", width), symbol("a", many), symbol("d", size), symbol("u", expanded)
@@ -341,6 +362,9 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
         del left[f"{each}.weight"]
     indexer = _indexer(left, f"{before}indexer.", symbol)
     keys: tuple[Shape, ...] = (indexer[0].axes[0],) if indexer else ()
+    pools = any(each.name.endswith(_POOLED) for each in indexer)
+    if pools:
+        keys = (*keys, *keys, (1,))
     return LatentAttention(
         module=before.rstrip("."),
         queries=tuple(queries),
@@ -353,9 +377,14 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
         rotary="interleaved" if turned else "none",
         variant="deepseek_v3",
         indexer=indexer,
+        pool=facts.pool if pools else 1,
         mask=facts.mask,
-        cached=() if facts.other else ((lk,), (r,), *keys),
+        cached=() if facts.other else ((lk,), *([(r,)] if turned else []), *keys),
     )
+
+
+_POOLED = "indexer.index_kpool_compress_gate"
+"""What weighs the tokens of a pool. transformers caches it next to each key, and whether the token counts."""
 
 
 def _indexer(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> tuple[Weight, ...]:

@@ -338,6 +338,23 @@ def kimi_delta(module: str, full_rank: Container[str]) -> SpecialMixer:
     return _delta(module, "kimi-delta", weights, ((3, "B", "dk", "K"), ("B", "dk", "dk")))
 
 
+def short_convolution(module: str, *, bias: bool) -> SpecialMixer:
+    """The mixer that convolves the last K tokens."""
+    weights = [
+        *_convolution("conv", ("h",), bias=bias),
+        *_matrix("in_proj", (3, "h"), ("h",), bias=bias),
+        *_matrix("out_proj", ("h",), ("h",), bias=bias),
+    ]
+    return SpecialMixer(
+        module=module,
+        variant="short-conv",
+        parameters=_prefixed(module, weights),
+        linears=_linears(module, weights),
+        state=(("h", "K"),),
+        options=frozenset({"bias"} if bias else ()),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lightning:
     """Lightning attention (MiniMax-Text-01)."""
@@ -422,17 +439,4 @@ class ShortConvolution:
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
         """The mixer."""
         reader.symbol("K", reader.integer("conv_L_cache"))
-        bias = reader.flag("conv_bias")
-        weights = [
-            *_convolution("conv", ("h",), bias=bias),
-            *_matrix("in_proj", (3, "h"), ("h",), bias=bias),
-            *_matrix("out_proj", ("h",), ("h",), bias=bias),
-        ]
-        return SpecialMixer(
-            module=self.module,
-            variant="short-conv",
-            parameters=_prefixed(self.module, weights),
-            linears=_linears(self.module, weights),
-            state=(("h", "K"),),
-            options=frozenset({"bias"} if bias else ()),
-        )
+        return short_convolution(self.module, bias=reader.flag("conv_bias"))

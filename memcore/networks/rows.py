@@ -379,8 +379,8 @@ def width_of(reader: Reader, width: Width) -> int:
 
 
 def activation_of(reader: Reader, name: str) -> str:
-    """An activation function, by key."""
-    found = reader.value(name)
+    """An activation function, by key; null stands for the usual one (transformers 4.38, modeling_gemma.py)."""
+    found = reader.value(name) or reader.usual(name)
     if not isinstance(found, str) or found not in ACTIVATIONS:
         known = ", ".join(sorted(ACTIVATIONS))
         reader.refuse(name, Message("found {!r}; known: {}", found, known), suggestion=nearest(str(found), ACTIVATIONS))

@@ -108,6 +108,8 @@ def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) 
     model = next((normalized.pop(name) for name in _MODELS if name in normalized and name != place), None)
     if model is not None:
         normalized[place] = model
+    if _GGUF.search(str(normalized.get(place, ""))):
+        raise UnsupportedError("--model", _IS_GGUF, normalized[place])
     for name, words in (("--dtype", _DTYPES), (key, _CACHES)):
         if str(normalized.get(name)) in words:
             normalized[name] = words[str(normalized[name])]
@@ -121,6 +123,9 @@ def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) 
     return normalized
 
 
+_GGUF = re.compile(r"\.gguf$|-gguf:\w+$", re.IGNORECASE)
+"""A file, or a file of a repository by its type (vllm, transformers_utils/gguf_utils.py, `is_remote_gguf`)."""
+_IS_GGUF = "found {!r:.120}; GGUF files are supported with llama.cpp and Ollama, but not with this server yet"
 _READS_FILE = "modelopt"
 """The checkpoint's `quant_algo` decides which of ModelOpt's formats it is (`override_quantization_method`)."""
 
@@ -146,8 +151,9 @@ _DEVICES = ("cuda", "auto")
 
 
 def _raise_elsewhere(found: Mapping[str, Any]) -> None:
-    """Raise UnsupportedError for a server on anything but NVIDIA's GPUs."""
+    """Raise UnsupportedError for a server on anything but NVIDIA's GPUs; files of devices are a container's."""
     device = str(found.get("--device") or "auto")
+    device = "auto" if device.startswith("/dev/") else device
     if device.partition(":")[0] not in _DEVICES and not OUTSIDE.search(device):
         raise UnsupportedError("--device", "found {!r:.80}; supported: {}", device, joined(", ", _DEVICES))
 

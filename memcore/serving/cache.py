@@ -61,6 +61,8 @@ class CacheSpec:
     """Of a token, or of a state."""
     window: int = 0
     """Tokens that sliding and chunked layers see."""
+    pool: int = 1
+    """Tokens that share what is kept; those of a pool that is not full yet have a block of their own."""
     shape: Shape = ()
     """Elements in symbols."""
     title: str = ""
@@ -160,10 +162,9 @@ def _latent(mixer: LatentAttention, caching: Caching) -> list[CacheSpec]:
     found = [CacheSpec(kind="latent", bytes=size, shape=("c",), title="latent keys and values")]
     if mixer.indexer:
         # 128 fp8 and an fp32 scale for each 128 of them.
-        width = sizes["j"]
-        found.append(
-            CacheSpec(kind="latent", bytes=width + 4 * -(-width // 128), shape=("j",), title="the indexer's keys")
-        )
+        width, pool = sizes["j"], mixer.pool
+        size = ceil(Fraction(width + 4 * -(-width // 128), pool))
+        found.append(CacheSpec(kind="latent", bytes=size, pool=pool, shape=("j",), title="the indexer's keys"))
     return found
 
 

@@ -378,6 +378,53 @@ _COMPRESSED: Mapping[tuple[str, object, bool], str] = {
 """Names of formats by the weights' type, their bits, and whether inputs are quantized too."""
 
 
+def _quark(found: Raw) -> Stored:
+    """Source: vllm, quantization/quark/quark.py: one scheme for all, and others for names with stars."""
+    layers = found.get("layer_quant_config")
+    own = layers.items() if isinstance(layers, Mapping) else ()
+    return Stored(
+        format=_quark_format(found.get("global_quant_config")) or replace(FORMATS["fp8"], covers=frozenset()),
+        method="quark",
+        ignored=_texts(found.get("exclude")),
+        parts=tuple(Part(format=_quark_format(scheme), targets=(str(pattern),)) for pattern, scheme in own),
+    )
+
+
+def _quark_format(scheme: object) -> Format | None:
+    """How a scheme stores weights, if it quantizes them: NVFP4 lists the elements and their scales."""
+    weights = scheme.get("weight") if isinstance(scheme, Mapping) else None
+    first = weights[0] if isinstance(weights, list) and weights else weights
+    if not isinstance(first, Mapping):
+        return None
+    found = (str(first.get("dtype")), str(first.get("qscheme")))
+    if found not in _QUARK or (isinstance(weights, list) and len(weights) > 1 and found != ("fp4", "per_group")):
+        path = "model.quantization_config.global_quant_config.weight"
+        known = joined(", ", (" ".join(each) for each in _QUARK))
+        raise ConfigError.at(path, "found {}; known: {}", " ".join(found), known)
+    name, size = _QUARK[found], _integer(first, ("group_size",), 128)
+    if found == ("fp4", "per_group"):
+        return FORMATS["nvfp4"] if size == _NVFP4 else replace(FORMATS["mxfp4"], covers=MATRICES)
+    if name == "int4":
+        return FORMATS["int4" if first.get("symmetric") else "awq"].with_groups(size)
+    return FORMATS[name]
+
+
+_NVFP4 = 16
+"""Elements for each scale of NVFP4; MXFP4 has 32."""
+_QUARK: Mapping[tuple[str, str], str] = {
+    ("fp8_e4m3", "per_tensor"): "fp8",
+    ("fp8_e4m3", "per_channel"): "fp8-channel",
+    ("fp8_e4m3", "per_block"): "fp8-block",
+    ("fp8_e4m3", "per_group"): "mxfp8",
+    ("int8", "per_tensor"): "int8",
+    ("int8", "per_channel"): "int8",
+    ("int4", "per_group"): "int4",
+    ("uint4", "per_group"): "int4",
+    ("fp4", "per_group"): "mxfp4",
+}
+"""Formats by how Quark calls the type of weights and what has a scale."""
+
+
 def _exl3(found: Raw) -> Stored:
     """Source: exllamav3, conversion/convert_model.py: `bits` on average, `head_bits` for the head.
 
@@ -422,6 +469,7 @@ _METHODS: Mapping[str, Callable[[Raw], Stored]] = {
     "autoround": _autoround,
     "torchao": _torchao,
     "compressed-tensors": _compressed,
+    "quark": _quark,
     "exl3": _exl3,
 }
 

@@ -134,6 +134,8 @@ class Server:
     None: what all servers say."""
     loads_exl3: bool = False
     """It loads checkpoints of ExLlamaV3."""
+    loads_gguf: bool = False
+    """It loads GGUF files."""
     proposes: frozenset[str] | None = None
     """Methods of speculative decoding that are supported with it; None: all."""
     drafted: Callable[[Defaults], int] | None = None
@@ -436,6 +438,7 @@ def _basics(
     read: Defaults, config: Config, served: _Served, layout: Layout, server: Server
 ) -> tuple[Basics, tuple[Stored, ...]]:
     model, raw = served.model, served.raw
+    _refuse_gguf(read, served, server)
     stored, recipes = _format(read, served)
     if stored is not None and stored.method == "exl3" and not server.loads_exl3:
         raise UnsupportedError(
@@ -532,6 +535,17 @@ def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None, 
 
 _NATIVE: Mapping[str, str] = {"gpt_oss": "mxfp4"}
 """Formats of families whose checkpoints all have one, which a config.json may not say."""
+
+
+def _refuse_gguf(read: Defaults, served: _Served, server: Server) -> None:
+    """Refuse a GGUF file's type, asked for or named by a repository, with a server whose weights are in other formats.
+
+    Raises UnsupportedError.
+    """
+    name = read.given(Inference.quantization) or served.format
+    if not server.loads_gguf and name is not None and name not in (*FORMATS, *BYTES):
+        message = "found {}; GGUF files are not supported yet with {}; llama.cpp and Ollama serve them"
+        raise UnsupportedError(Inference.quantization, message, name, server.title)
 
 
 def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Stored, ...]]:

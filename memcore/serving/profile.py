@@ -15,7 +15,7 @@ from fractions import Fraction
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
 from memcore.networks.network import Layer, Model
-from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
+from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention, SpecialMixer
 from memcore.records import dataclass
 from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES, Format
@@ -35,8 +35,9 @@ _MOE = "vllm, model_executor/layers/fused_moe/fused_moe.py, workspace_shapes"
 _SCALED_ROWS, _SCALED_TOGETHER = 163_840, 64
 """Rows of an expert that VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE allows, and elements whose four scales are one integer."""
 
-TOKENS, ROWS, WIDEST_CONTEXT, CHUNK = "T", "R", "C", "Tc"
-"""Symbols: tokens of a step, sequences of a step, tokens of the latent workspace, tokens that experts take at once."""
+TOKENS, ROWS, WIDEST_CONTEXT, CHUNK, HEADS = "T", "R", "C", "Tc", "ak"
+"""Symbols: tokens of a step, sequences of a step, tokens of the latent workspace, tokens that experts take at once,
+heads for which a kernel is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +117,8 @@ def _moments(step: Step, layer: Layer) -> Iterator[list[Entry]]:
             yield [*stream, *_attention(step, mixer)]
         if isinstance(mixer, LatentAttention):
             yield [*stream, *_latent(step, mixer)]
+        if isinstance(mixer, SpecialMixer) and compresses(mixer) and HEADS in step.sizes:
+            yield _compressed(step, mixer)
     read = [entry for mixer in layer.mixers[:1] for entry in _read(step, mixer)]
     for ffn in layer.ffns:
         dense = ffn.shared if isinstance(ffn, Experts) else ffn
@@ -160,12 +163,33 @@ def _latent(step: Step, mixer: LatentAttention) -> list[Entry]:
     ]
     if not mixer.indexer and not mixer.reuses:
         found.append(tensor("expanded context", ACTIVATIONS, (WIDEST_CONTEXT, *heads, "u"), size, sizes, source))
-    elif mixer.indexer and step.scores:
-        text, source = "VLLM_SPARSE_INDEXER_MAX_LOGITS_MB", "vllm, model_executor/layers/sparse_attn_indexer.py"
-        found.append(
-            Entry(title="scores of the indexer", category=ACTIVATIONS, each=step.scores, text=text, source=source)
-        )
+    elif mixer.indexer:
+        found += _scores(step)
     return found
+
+
+def _scores(step: Step) -> list[Entry]:
+    if not step.scores:
+        return []
+    text, source = "VLLM_SPARSE_INDEXER_MAX_LOGITS_MB", "vllm, model_executor/layers/sparse_attn_indexer.py"
+    return [Entry(title="scores of the indexer", category=ACTIVATIONS, each=step.scores, text=text, source=source)]
+
+
+def compresses(mixer: object) -> bool:
+    """Whether a layer is DeepSeek-V4's, with a window and compressed keys."""
+    return isinstance(mixer, SpecialMixer) and mixer.variant == "deepseek_v4"
+
+
+def _compressed(step: Step, mixer: SpecialMixer) -> list[Entry]:
+    """Kernels take as many heads as they are written for; four streams stand for the one residual of others."""
+    size, sizes, source = BYTES[step.dtype], step.sizes, "vllm, models/deepseek_v4/attention.py"
+    return [
+        tensor("residual streams", ACTIVATIONS, (TOKENS, "hc", "h"), size, sizes, source),
+        tensor("attention input", ACTIVATIONS, (TOKENS, "h"), size, sizes, source),
+        tensor("queries and attention output of the kernel's heads", ACTIVATIONS, (TOKENS, HEADS, "d"), size, sizes,
+               source, copies=2),
+        *(_scores(step) if "sparse" in mixer.options else ()),
+    ]  # fmt: skip
 
 
 def gates(step: Step, stage: Stage) -> int:

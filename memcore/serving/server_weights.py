@@ -10,7 +10,7 @@ from math import isfinite
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.network import Model
-from memcore.networks.parts import Attention, Experts, LatentAttention
+from memcore.networks.parts import Experts, LatentAttention, SpecialMixer
 from memcore.networks.published import UNUSED
 from memcore.networks.table import layer_order
 from memcore.serving.cache import CacheSpec, cache_specs
@@ -163,7 +163,10 @@ def _tables(job: ServingJob, stage: Stage, dtype: str, times: int) -> Iterator[E
     widths = {}
     for layer in stage.kinds:
         for mixer in layer.mixers:
-            if isinstance(mixer, (Attention, LatentAttention)) and mixer.rotary != "none":
+            if isinstance(mixer, SpecialMixer):
+                if mixer.table:
+                    widths[mixer.table], dtype = basics.sizes["r"], "fp32"
+            elif mixer.rotary != "none":
                 widths[mixer.table] = measure(mixer.heads.rotated, basics.sizes)
     for table, width in widths.items():
         sizes = {"P": int(positions * _stretch(basics.raw, table)), "r": width}

@@ -1,4 +1,4 @@
-"""What lists a checkpoint's tensors: `model.safetensors.index.json`, and the header of a `.safetensors` file.
+"""What lists a checkpoint's tensors: `model.safetensors.index.json`, the header of a `.safetensors` file.
 
 An index has the bytes of all tensors together and their names, a header each tensor's dtype and shape. Neither says how
 the network computes; whose tensors they are follows from their number, compared with the models of the catalog.
@@ -75,7 +75,7 @@ def whose(found: Checkpoint) -> tuple[str, int] | None:
     """The catalog's model that has as many parameters in as many layers, and by how many bytes they differ."""
     best: tuple[int, str] | None = None
     for hub_id, entry in catalog().items():
-        if found.layers and found.layers != _depth(entry["config"]):
+        if found.layers and found.layers != depth(entry["config"]):
             continue
         for off in _differences(found, entry["parameters"]):
             if best is None or off < best[0]:
@@ -94,7 +94,7 @@ def pruned(found: Checkpoint) -> tuple[Mapping[str, Any], Message] | None:
         text = config.get("text_config") if isinstance(config.get("text_config"), Mapping) else None
         inner = config if text is None else text
         key = next((name for name in _EXPERTS if isinstance(inner.get(name), int)), None)
-        if key is None or inner[key] <= found.experts or found.layers != _depth(config):
+        if key is None or inner[key] <= found.experts or found.layers != depth(config):
             continue
         fewer = {**inner, key: found.experts}
         for kept in (fewer, {**config, "text_config": fewer}) if text is not None else (fewer,):
@@ -140,7 +140,8 @@ def _numbers(pattern: re.Pattern[str], names: Mapping[str, Any]) -> int:
     return 1 + max((int(each[1][:6]) for each in found if each), default=-1)
 
 
-def _depth(config: Mapping[str, Any]) -> object:
+def depth(config: Mapping[str, Any]) -> object:
+    """Return the layers that a config.json says."""
     inner = config.get("text_config")
     said = {**config, **inner} if isinstance(inner, Mapping) else config
     return next((said[name] for name in ALIASES["num_hidden_layers"] if name in said), None)

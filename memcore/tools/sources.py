@@ -120,9 +120,9 @@ def read_sources(
 ) -> tuple[Mapping[str, object], tuple[str, ...]]:
     """Read several texts as one job: a trainer's file with its DeepSpeed config, a config.json with an adapter's.
 
-    Scripts find `variables` in their environment. What a file says comes before what another tool's defaults are; where
-    two files say different things the later one holds, and a note says so. A model's config.json holds whatever name
-    the others have for the model.
+    Scripts find `variables` in their environment, and those of a file such as `.env`. What a file says comes before
+    what another tool's defaults are; where two files say different things the later one holds, and a note says so. A
+    model's config.json holds whatever name the others have for the model.
 
     Raises ConfigError as `read_source` does.
     """
@@ -132,7 +132,8 @@ def read_sources(
         raise ConfigError.at(
             pooling[0].name, "is a file of sentence-transformers; add the config.json of the same folder"
         )
-    with variables_given(variables):
+    others, environment = _with_environment(others)
+    with variables_given({**environment, **variables}):
         config, notes = _together(whole_files(others), gpus, given) if others else ({}, ())
     model = config.get("model")
     if not pooling:
@@ -140,6 +141,28 @@ def read_sources(
     said = "is a file of sentence-transformers: the config.json of its folder is read without a language-model head"
     notes = (Message("{}: {}", _file(pooling[0].name), Message(said)), *notes)
     return ({**config, "model": without_head(model)} if isinstance(model, Mapping) else config), notes
+
+
+_OF_ENVIRONMENT = re.compile(r"(?:^|[./])env(?:\.[\w-]+)?$")
+"""How files are called that hold variables for others: `.env`, `.env.example`, `server.env`."""
+_VARIABLE = re.compile(r"^[ \t]*(?:export[ \t]+)?(\w{1,200})=([^\n]*)$", re.MULTILINE)
+
+
+def _with_environment(sources: Sequence[Source]) -> tuple[list[Source], Mapping[str, str]]:
+    """The texts without files of variables that none of them sources, and those variables, as compose reads `.env`."""
+    sourced = {found[1] for each in sources for found in _SOURCED.finditer(each.text)}
+    files = [each for each in sources if _OF_ENVIRONMENT.search(each.name) and _file(each.name) not in sourced]
+    if not 0 < len(files) < len(sources):
+        return list(sources), {}
+    text = "\n".join(each.text for each in files).replace("\r\n", "\n")
+    kept = [each for each in sources if each not in files]
+    return kept, {name: _unquoted(value.strip()) for name, value in _VARIABLE.findall(text)}
+
+
+def _unquoted(value: str) -> str:
+    """A value of such a file without its quotes, or without the comment behind it."""
+    inside = value[1:].partition(value[0]) if value[:1] in ("'", '"') else ("", "", "")
+    return inside[0] if inside[1] else value.partition(" #")[0].rstrip()
 
 
 def _with_written(sources: Sequence[Source]) -> list[Source]:
@@ -476,6 +499,18 @@ def _stored(
     return ({"model": base} if alone else {}), None, (same,)
 
 
+def _stored_in_gguf(
+    listed: Checkpoint, settings: Mapping[str, object], base: str | None, name: str, *, alone: bool
+) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
+    """What llama.cpp serves from a GGUF file.
+
+    Raises ConfigError for tensors of no model of the catalog.
+    """
+    config, other, notes = ({"model": base}, None, ()) if base else _stored(listed, name, alone=alone)
+    said = (Message("{}; {} by its name", described(listed), base),) if base else notes
+    return nested({**config, **settings}), other, said
+
+
 def read_part(
     source: Source, gpus: int | None, given: Collection[str], *, alone: bool = False
 ) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
@@ -490,6 +525,11 @@ def read_part(
         listed = checkpoint_of(found)
         if listed is not None:
             return _stored(listed, name, alone="model" not in given and alone)
+        header = registry.engine_module(registry.GGUF_SERVER, "header") if "gguf" in found else None
+        in_gguf = header.gguf_of(found) if header is not None else None
+        if in_gguf is not None:
+            tensors, settings, base = in_gguf
+            return _stored_in_gguf(tensors, settings, base, name, alone="model" not in given and alone)
         spelled = of_lora_file(found)
         text = json.dumps(spelled) if spelled else text
         if "model" in found or not found.keys() - _SECTIONS:

@@ -9,11 +9,12 @@ from memcore.columns import columns
 from memcore.faces.cli.command import EXAMPLE, FITS, Command, nothing_matches, print_json
 from memcore.faces.cli.describing import parsed
 from memcore.faces.render.model import model_data, model_text
-from memcore.formats.content import described
+from memcore.formats.content import content, described
 from memcore.i18n.page import say
 from memcore.messages import Message
 from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, search
 from memcore.networks.read import known_families
+from memcore.serving.published import as_published
 from memcore.units import format_parameters
 
 _WIDEST = 46
@@ -22,16 +23,27 @@ _WIDEST = 46
 
 def _model_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     parser.set_defaults(**{EXAMPLE: parser.prog + " qwen3-8b"})
-    parser.add_argument("model", metavar="ID|FILE", help="a catalog id, a hub id, a config.json, or -")
+    parser.add_argument("model", metavar="ID|FILE", help="a catalog id, a hub id, a config.json, a checkpoint, or -")
+
+
+def _said_by(source: str) -> str | Mapping[str, object]:
+    """A model's name, or the content of its config.json; of a checkpoint the model whose tensors it has."""
+    if source.endswith((".gguf", ".safetensors")):
+        from memcore.tools.sources import read_source  # noqa: PLC0415 - only files need readers
+
+        found = read_source(content(source), source)[0]["model"]
+        return found if isinstance(found, Mapping) else str(found)
+    return parsed(source) if source == "-" or described(source).endswith(".json") else source
 
 
 def _model(options: argparse.Namespace) -> int:
     source: str = options.model
-    found = find_model(parsed(source) if source == "-" or described(source).endswith(".json") else source)
+    said = _said_by(source)
+    found, published = find_model(said), as_published(said)
     if options.json:
-        print_json(model_data(found))
+        print_json(model_data(found, published))
     else:
-        print(model_text(found), end="")
+        print(model_text(found, published), end="")
     return FITS
 
 

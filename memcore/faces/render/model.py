@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from typing import Any
+from typing import Any, TypeAlias
 
 from memcore.columns import table
 from memcore.faces.render.markup import html_table
@@ -24,7 +24,11 @@ _CACHE_BYTES = 2
 """Bytes of a cached element in half precision."""
 
 
-def model_data(model: Model) -> dict[str, Any]:
+Published: TypeAlias = tuple[str, int] | None
+"""The format of a checkpoint and its bytes, if its file or its name says one."""
+
+
+def model_data(model: Model, published: Published = None) -> dict[str, Any]:
     """Return everything about a model, as JSON has it."""
     return {
         "name": model.name,
@@ -37,6 +41,7 @@ def model_data(model: Model) -> dict[str, Any]:
         "vocabulary": model.sizes["V"],
         "context": model.sizes["P"],
         "weights_bytes": {name: size * _stored(model) for name, size in _WEIGHT_BYTES.items()},
+        "published_weights": {} if published is None else {published[0]: published[1]},
         "parameters_by_kind": dict(model.parameters_by_kind),
         "published_extras": dict(model.published_extras),
         "kv_elements_per_token": model.cached_elements,
@@ -83,7 +88,7 @@ def _tensors(model: Model) -> Iterator[dict[str, Any]]:
         }
 
 
-def model_text(model: Model) -> str:
+def model_text(model: Model, published: Published = None) -> str:
     """Return what `memcore model` prints."""
     head = say("cli-model-is", name=model.name, family=model.network.family, count=f"{model.parameters:,}")
     lines = [head, *(say("cli-warning", said=translated(each)) for each in model.warnings), ""]
@@ -94,8 +99,9 @@ def model_text(model: Model) -> str:
         for row in layer_rows(model)
     ]  # fmt: skip
     lines += section("Layers", table([columns, *rows], right=(1, 2)))
-    for heading, listed in (("Sizes", _widths), ("Parameters", _counts), ("While generating", _caches)):
-        lines += section(heading, table(((translated(name), size) for name, size in listed(model)), right=(1,)))
+    sizes = [*_widths(model), *_size_of(published)]
+    for heading, listed in (("Sizes", sizes), ("Parameters", _counts(model)), ("While generating", _caches(model))):
+        lines += section(heading, table(((translated(name), size) for name, size in listed), right=(1,)))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -132,6 +138,11 @@ def _widths(model: Model) -> Iterator[tuple[str, str]]:
     yield "weights in fp32", format_bytes(4 * _stored(model))
     yield "weights in bf16", format_bytes(2 * _stored(model))
     yield "weights in fp8", format_bytes(_stored(model))
+
+
+def _size_of(published: Published) -> Iterator[tuple[str, str]]:
+    if published is not None:
+        yield Message("weights as published, in {}", published[0]), format_bytes(published[1])
 
 
 def _caches(model: Model) -> Iterator[tuple[str, str]]:

@@ -154,6 +154,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "no catalog model has that many: add its config.json after this file": (
         "目录中没有模型与之相符：请在此文件后加上其 config.json"
     ),
+    "{model} by its name": "按其名称为 {model}",
     "within {bytes} bytes of {model}, which is assumed": "与 {model} 相差 {bytes} 字节，因此按该模型计算",
     "{flag} {value} is read as {other} {meaning}": "{flag} {value} 按 {other} {meaning} 读取",
     "{key}: {name} is counted as one layer with the model's own widths": "{key}：{name} 按与模型同宽的一层计算",
@@ -301,6 +302,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "each row is counted as two sequences: the anchor and one positive": "每行数据按两条序列计算：锚点与一个正例",
     "each row is counted as two sequences: the query and one document": "每行数据按两条序列计算：查询与一篇文档",
     "for more, raise the micro-batch size": "更多时请增大微批次",
+    "packed answers and mismatched ones make passes of their own: half of max_length is counted": (
+        "打包的回答与错配的回答各自前向：按 max_length 的一半计算"
+    ),
     "log-probabilities of vocabulary shards are counted as a supervised loss": (
         "按词表切分的对数概率按监督训练的损失计算"
     ),

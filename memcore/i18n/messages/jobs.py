@@ -192,6 +192,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     ),
     "the two are not supported together yet": "暂不支持两者同时使用",
     "leave one of them out": "请去掉其中之一",
+    "has no effect next to {path}": "与 {path} 同时给出时无效",
     "Ulysses supports {kernels}": "Ulysses 支持 {kernels:s}",
     "Ulysses with sliding windows is supported only with 'flash'": "带滑动窗口的 Ulysses 仅支持 'flash'",
     "a mask over the whole sequence is not supported yet with Ulysses": "Ulysses 暂不支持覆盖整个序列的掩码",

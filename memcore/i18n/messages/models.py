@@ -86,7 +86,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "feed-forward layers of another kind": "其他类型的前馈层",
     "routers with additional parameters": "带额外参数的路由器",
     "experts that are stacked in one matrix": "堆叠成一个矩阵的专家",
-    "attention with sinks, biases or caps": "带 sink、偏置或 cap 的注意力",
+    "attention with biases or caps": "带偏置或 cap 的注意力",
     "attention that shares keys and values": "共享键和值的注意力",
     # Towers
     "found several layers": "给出了多个层",
@@ -110,6 +110,11 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "this family's code comes with its checkpoints: activations are those of the same layers in transformers": (
         "该系列的代码随 checkpoint 提供：激活值按 transformers 中相同的层计算"
     ),
+    "found {name}, whose head is not counted": "类为 {name}，不计其输出头",
+    "found {keys}, which its class in transformers does not know, and no {parts}": (
+        "发现 {keys:s}，transformers 中的类没有这些部分，又缺少 {parts:s}"
+    ),
+    "give a file that transformers has saved": "请给出由 transformers 保存的文件",
     "found {keys}, which this family's class in transformers does not know": (
         "发现 {keys:s}，transformers 中该系列的类没有这些键"
     ),

@@ -57,6 +57,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "actual mixes may differ": "实际的混合格式可能不同",
     "the engine builder chooses activation kernels and their workspaces": "激活 kernel 及其工作区由构建器选择",
     "the range allows for them": "已计入范围",
+    "since vLLM 0.28, bitsandbytes is a plugin": "自 vLLM 0.28 起 bitsandbytes 为插件",
+    "install vllm-bnb-plugin": "请安装 vllm-bnb-plugin",
     "before vLLM 0.20, CUDA graphs are not counted in the budget": "vLLM 0.20 之前 CUDA Graph 不计入预算",
     "with VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0, CUDA graphs are not counted in the budget": (
         "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0 时 CUDA Graph 不计入预算"
@@ -170,6 +172,11 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "为 {value}，此时 vLLM 无法启动：“failed to convert the KV cache specs to one unified type”"
     ),
     "expected a number from 1 to 8, found {value}": "应为 1 到 8 的数，实际为 {value}",
+    "GGUF files are not supported yet with {server}": "{server} 暂不支持 GGUF 文件",
+    "llama.cpp and Ollama serve them": "可以使用 llama.cpp 或 Ollama",
+    "GGUF files are supported with llama.cpp and Ollama, but not with this server yet": (
+        "llama.cpp 和 Ollama 支持 GGUF 文件，该服务器暂不支持"
+    ),
     "found exl3, which {server} does not load": "值为 exl3，{server} 无法加载",
     "TabbyAPI and ExLlamaV3 load it, but are not supported yet": "TabbyAPI 和 ExLlamaV3 可以加载，但暂不支持",
     "EXL3 with tied embeddings is not supported yet": "暂不支持共享嵌入的 EXL3",
@@ -380,6 +387,13 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "scores of the indexer": "索引器的分数",
     "scores of the indexer in whole graphs and in what warms them up": "完整图及其预热中索引器的分数",
     "keys that the indexer gathers": "索引器收集的键",
+    "vectors that FlashMLA unpacks": "FlashMLA 解包的向量",
+    "residual streams": "多路残差流",
+    "attention input": "注意力的输入",
+    "queries and attention output of the kernel's heads": "按内核的头数计的查询与注意力输出",
+    "experts' scales in fp32": "fp32 格式的专家缩放因子",
+    "one for 32 elements": "每 32 个元素一个",
+    "later releases do not keep them": "之后的版本不再保留它们",
     "encoded frames": "已编码的帧",
     "pixels of whole images": "整幅图像的像素",
     "relative positions that the tower adds to scores": "视觉塔注意力分数的相对位置偏置",

@@ -136,6 +136,9 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "has no backward pass in transformers (quantizers, `is_trainable`): dequantize it on loading, or choose nf4": (
         "在 transformers 中没有反向传播（quantizers，`is_trainable`）：请在加载时反量化，或改用 nf4"
     ),
+    "has GPTQ's tensors (4-bit integers, a scale and a zero point for each group): choose gptq": (
+        "与 GPTQ 的张量相同（4 位整数，每组一个缩放因子和一个零点）：请改用 gptq"
+    ),
     # Links
     "longer than {count} characters": "超过 {count} 个字符",
     "found version {value}": "版本为 {value}",
@@ -184,6 +187,9 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "no key in {tool}": "{tool} 没有对应的键",
     "{tool} has no key for this model": "{tool} 没有对应此模型的键",
     "set it in your launch script": "请在启动脚本中指定",
+    "take {flags} from its config.json, which the catalog has in part": (
+        "目录中缺少 {flags:s}，请从该模型的 config.json 中取"
+    ),
     "run it on {accelerator}": "在 {accelerator} 上运行",
     "name a repository with {format} weights": "请换成权重为 {format} 的仓库",
     "the server does not quantize {model}": "服务器不会量化 {model}",

@@ -15,7 +15,7 @@ from memcore.layers.transformers.rotary import ROTATIONS
 from memcore.messages import Message, joined
 from memcore.networks.derived_model import EAGER, FRAMES, PYRAMIDS
 from memcore.networks.network import Layer, Network
-from memcore.networks.parts import Attention, Extra, SpecialMixer
+from memcore.networks.parts import Attention, Extra, Mixer, SpecialMixer
 from memcore.networks.recognized import REPEATED, RESIDUAL
 
 KERNELS = ("sdpa", "flash", "efficient", "cudnn", "math")
@@ -53,6 +53,11 @@ def check(network: Network) -> None:
         )
 
 
+def _recurs(mixer: Mixer) -> bool:
+    """Whether a mixer loops over tokens or chunks, which each family does in its own way; a convolution does not."""
+    return isinstance(mixer, SpecialMixer) and mixer.variant != "short-conv"
+
+
 def missing(layer: Layer) -> Iterator[str]:
     """Parts of a layer whose activations are not supported."""
     if layer.residual == REPEATED:
@@ -61,7 +66,7 @@ def missing(layer: Layer) -> Iterator[str]:
         yield Message("layers connected as {!r}", layer.residual)
     if layer.residual == RESIDUAL and layer.extra is not None:
         yield from _missing_in_rest(layer.extra)
-    if layer.residual == RESIDUAL and any(isinstance(mixer, SpecialMixer) for mixer in layer.mixers):
+    if layer.residual == RESIDUAL and any(map(_recurs, layer.mixers)):
         yield "recurrent layers that memcore does not know"
     for mixer in layer.mixers:
         if mixer_kind(mixer) not in MIXERS:

@@ -14,49 +14,11 @@ from math import prod
 
 from memcore.errors import ConfigError
 from memcore.networks.derived import tensors
+from memcore.networks.families import sounds
+from memcore.networks.families.counting import Config, blocks, matrix, norms, part, pooling, whole, within
 from memcore.networks.weights import Weight
 from memcore.records import dataclass
 from memcore.units import shown
-
-Config = Mapping[str, object]
-
-
-def whole(value: object, default: int = 0) -> int:
-    """A size that a file gives, or the default of its class."""
-    return value if type(value) is int and 0 < value < 1 << 31 else default
-
-
-def within(config: object, *names: str) -> object:
-    """What a key of a part of a configuration says."""
-    for name in names:
-        config = config.get(name) if isinstance(config, Mapping) else None
-    return config
-
-
-def part(name: str, *counts: int) -> Weight:
-    """One part of a tower, of which only the number of its parameters matters."""
-    return Weight(name, ((sum(counts),),), "tower")
-
-
-def matrix(outer: int, inner: int, bias: int = 1) -> int:
-    """A matrix with its bias."""
-    return outer * inner + bias * outer
-
-
-def norms(count: int, width: int) -> int:
-    """Layer norms with weight and bias."""
-    return count * 2 * width
-
-
-def blocks(count: int, width: int, wide: int) -> int:
-    """Layers of a vision transformer: attention and a plain feed-forward layer with biases, two layer norms."""
-    return count * (4 * matrix(width, width) + matrix(wide, width) + matrix(width, wide) + norms(2, width))
-
-
-def pooling(width: int, keys: int, queries: int, *, projects: bool) -> int:
-    """Learned queries that attend to what a tower sees (`Resampler`), with fixed positions that checkpoints hold."""
-    attends = 4 * matrix(width, width) + norms(2, width) + matrix(width, keys, 0)
-    return 2 * queries * width + attends + (norms(1, width) + width * width) * projects
 
 
 def _minicpm_towers(config: Config) -> Iterator[Weight]:
@@ -154,24 +116,26 @@ def _deepseek_towers(config: Config) -> Iterator[Weight]:
 
 
 def _nano_vl(config: Config) -> Config:
-    """Nemotron Nano VL's decoder is Nemotron-H; files with an encoder of sounds are another network."""
-    if isinstance(config.get("sound_config"), Mapping):
-        raise ConfigError.at(
-            "model.sound_config", "found {}, but only {} is supported for this family", "{…}", shown(None)
-        )
+    """The decoder of Nemotron Nano VL and of Nemotron Omni is Nemotron-H."""
     return {**_without("architectures", "auto_map")(_inside(config, "llm_config")), "model_type": "nemotron_h"}
 
 
 def _nano_towers(config: Config) -> Iterator[Weight]:
-    """RADIO, and a projector of four patches without biases (vllm, `nano_nemotron_vl.py`)."""
+    """RADIO, a projector of four patches without biases, and what hears (vllm 0.33, `nano_nemotron_vl.py`).
+
+    Frames of videos that are seen together have a matrix of their own (`radio.py`, `ViTPatchGenerator.__init__`).
+    """
     width, wide = whole(config.get("vit_hidden_size"), 1280), whole(config.get("projector_hidden_size"), 4096)
     ratio, hidden = config.get("downsample_ratio", 0.5), whole(within(config, "llm_config", "hidden_size"))
     merged = round(1 / ratio) ** 2 * width if isinstance(ratio, float) and 0.05 < ratio <= 1 else 4 * width
     found = {"model_type": "radio", "hidden_size": width, "patch_size": whole(config.get("patch_size"), 16)}
+    if (frames := whole(within(config, "vision_config", "video_temporal_patch_size"), 1)) > 1:
+        found["video_temporal_patch_size"] = frames
     sizes = tensors(found, "RadioModel", "model.vision_config")
     # The checkpoint's layers have no scales.
     yield part("vision_model", sum(prod(each.shape) for each in sizes if "layer_scale" not in each.name))
     yield part("mlp1", merged, wide * merged, hidden * wide)
+    yield from sounds.parakeet(config.get("sound_config"), hidden)
 
 
 _VQ = 71_883_403
@@ -581,21 +545,6 @@ def _nothing(config: Config) -> Iterator[Weight]:
     yield from ()
 
 
-_TO_WAVES = 449_051_264
-"""Parameters of what makes sounds of Qwen2.5-Omni's codes, which both sizes share (transformers 5.23,
-`Qwen2_5OmniToken2WavModel`)."""
-
-
-def _speaks(config: Config) -> Mapping[str, int]:
-    """Qwen2.5-Omni's talker and what makes sounds of its codes: servers leave them out (`qwen2_5_omni_thinker.py`)."""
-    talker = config.get("talker_config")
-    if config.get("enable_audio_output") is False or not isinstance(talker, Mapping):
-        return {}
-    found = {**talker, "model_type": "qwen2_5_omni_talker"}
-    sizes = tensors(found, "Qwen2_5OmniTalkerForConditionalGeneration", "model.talker_config")
-    return {"talker, which servers do not load": sum(prod(each.shape) for each in sizes) + _TO_WAVES}
-
-
 @dataclass(frozen=True, slots=True)
 class Counted:
     """How a published file describes such a network."""
@@ -619,7 +568,12 @@ class Counted:
 COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "deepseek_vl_v2": (Counted(_language, _deepseek_towers, when=lambda config: not clips(config)),),
     "minicpmv": (Counted(_as("minicpm"), _minicpm_towers, key="scale_emb"),),
-    "NemotronH_Nano_VL_V2": (Counted(_nano_vl, _nano_towers),),
+    **dict.fromkeys(
+        ("NemotronH_Nano_VL_V2", "NemotronH_Nano_Omni_Reasoning_V3", "NemotronH_Super_Omni_Reasoning_V3"),
+        (Counted(_nano_vl, _nano_towers),),
+    ),
+    "kimi_audio": (Counted(_as("qwen2"), sounds.kimi, published=sounds.kimi_speaks),),
+    "ultravox": (Counted(lambda config: _inside(config, "text_config"), sounds.ultravox),),
     "multi_modality": (Counted(_janus, _janus_towers, published=_used),),
     "molmo": (Counted(_molmo, _molmo_towers),),
     **dict.fromkeys(
@@ -629,7 +583,9 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "NVLM_D": (Counted(lambda config: _inside(config, "llm_config"), _nvlm_towers),),
     "step_robotics": (Counted(lambda config: _inside(config, "text_config"), _step_towers),),
     "kimi_k3": (Counted(_k3, _k3_towers),),
-    "ovis2_5": (Counted(lambda config: _inside(config, "llm_config"), _ovis),),
+    **dict.fromkeys(
+        ("ovis2_5", "ovis2_6", "ovis2_6_moe"), (Counted(lambda config: _inside(config, "llm_config"), _ovis),)
+    ),
     "moondream1": (
         Counted(_moondream, _moondream_towers, when=lambda config: config.get("architectures") == ["HfMoondream"]),
     ),
@@ -638,8 +594,8 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "chatglm": (Counted(_without("vision_config"), _glm, key="vision_config"),),
     "cogvlm": (Counted(_cogvlm, _cogvlm_experts, key="num_multi_query_heads"),),
     "cogvlm_video": (Counted(_cogvlm, _cogvlm_tower, key="num_multi_query_heads"),),
-    "qwen2_5_omni": (Counted(_thinker, _nothing, key="thinker_config", published=_speaks),),
-    "qwen3_omni_moe": (Counted(_thinker, _nothing, key="thinker_config"),),
+    "qwen2_5_omni": (Counted(_thinker, _nothing, key="thinker_config", published=sounds.qwen2_5_speaks),),
+    "qwen3_omni_moe": (Counted(_thinker, _nothing, key="thinker_config", published=sounds.qwen3_speaks),),
     "videollama3_qwen2": (Counted(_as("qwen2", "vision_encoder_config"), _llama3_towers),),
     "qwen": (
         Counted(_without("visual"), _qwen_visual, key="visual"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memcore.networks.families.counted import whole
+from memcore.networks.families.counting import whole
 from memcore.networks.weights import Weight
 
 Config = Mapping[str, object]

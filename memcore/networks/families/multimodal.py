@@ -10,7 +10,7 @@ from memcore.messages import joined
 from memcore.networks.families.family import Composite
 from memcore.networks.families.moonvit import kimi_projector
 from memcore.networks.families.stacks import Stack, Tensors, affine, linear, side_of, tensor
-from memcore.networks.families.towers import TOWERS
+from memcore.networks.families.towers import TOWERS, reaching
 from memcore.networks.images import Images
 from memcore.networks.reader import Reader
 from memcore.networks.rows import activation_of
@@ -257,7 +257,7 @@ def _qwen(kind: str) -> Composite:
     vision = f"{kind}_vision"
 
     def early(whole: Reader) -> int:
-        return len(_vision(whole, vision).listed("deepstack_visual_indexes") or ())
+        return reaching(_vision(whole, vision))
 
     return Composite(
         text=f"{kind}_text",

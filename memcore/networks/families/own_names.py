@@ -2,7 +2,8 @@
 
 Sources: `configuration_ovis.py`, `modeling_ovis.py` (`BaseVisualTokenizer.__init__`) and `modeling_aimv2.py` in
 AIDC-AI/Ovis2-8B; `configuration_vlm.py` in naver-hyperclovax/HyperCLOVAX-SEED-Think-32B; transformers 5.23,
-models/blt, models/ovis2, models/hyperclovax_vision_v2 and models/got_ocr2; `modeling_GOT.py` in stepfun-ai/GOT-OCR2_0;
+models/blt, models/ovis2, models/hyperclovax_vision_v2, models/got_ocr2 and models/qwen3_asr; `modeling_GOT.py` in
+stepfun-ai/GOT-OCR2_0;
 `modeling_emu3.py` in BAAI/Emu3-Chat and BAAI/Emu3.5; `modeling_llada.py` in
 GSAI-ML/LLaDA-8B-Instruct; vllm 0.33, models/ovis.py and models/hyperclovax_vision_v2.py.
 """
@@ -42,6 +43,20 @@ def ovis(config: Config) -> Config:
         "vision_config": vision,
         "tie_word_embeddings": text.get("tie_word_embeddings", False),
     }
+
+
+_THINKS = {"audio_config": "qwen3_asr_encoder", "text_config": "qwen3"}
+
+
+def qwen3_asr(config: Config) -> Config:
+    """Qwen3-ASR as Qwen publishes it: what transformers has on top is within `thinker_config`."""
+    if "thinker_config" not in config:
+        return config
+    whole = _part(config, "thinker_config")
+    if whole.get("classify_num") is not None:
+        raise _only("thinker_config.classify_num", shown(whole["classify_num"]), None)
+    parts = {key: {**_part(whole, key, "thinker_config."), "model_type": kind} for key, kind in _THINKS.items()}
+    return {**{key: value for key, value in config.items() if key != "thinker_config"}, **parts}
 
 
 _UNREAD = ("audio_config", "discrete_audio_config", "discrete_vision_config")

@@ -12,22 +12,13 @@ from collections.abc import Callable, Mapping
 
 from memcore.errors import ConfigError
 from memcore.messages import Message, joined
-from memcore.networks.families.counted import (
-    blocks,
-    clips,
-    counted,
-    gemma4,
-    gemma4_unified,
-    matrix,
-    norms,
-    paddle,
-    whole,
-    within,
-)
+from memcore.networks.families.counted import clips, counted, gemma4, gemma4_unified, paddle
+from memcore.networks.families.counting import matrix, whole, within
 from memcore.networks.families.ernie import ernie_vl
 from memcore.networks.families.longcat import longcat, longcat_more
-from memcore.networks.families.own_names import blt, emu3, glm5_next, got, hyperclova, llada, ovis
+from memcore.networks.families.own_names import blt, emu3, glm5_next, got, hyperclova, llada, ovis, qwen3_asr
 from memcore.networks.families.remote_rows import NOTHING
+from memcore.networks.families.sounds import minicpm
 from memcore.networks.families.switch import contradicted, stepped
 from memcore.networks.weights import Weight
 from memcore.units import shown
@@ -153,19 +144,6 @@ def _minicpm_omni(config: Config) -> Config:
     return {**_minicpm({key: value for key, value in config.items() if key not in _SOUND}), "model_type": "minicpmv"}
 
 
-def _hears(config: Config) -> tuple[Weight, ...]:
-    """Whisper's encoder and two matrices (vllm, `MiniCPMO.init_audio_module`); what speaks is not loaded by servers."""
-    heard, hidden = config.get("audio_config"), _size(config.get("hidden_size"))
-    usual = {"d_model": 1024, "encoder_layers": 24, "encoder_ffn_dim": 4096, "num_mel_bins": 80}
-    width, layers, wide, mels = (whole(within(heard, key), value) for key, value in usual.items())
-    places = whole(within(heard, "max_source_positions"), 1500)
-    # Whisper's keys have no bias.
-    encoder = blocks(layers, width, wide) - layers * width + norms(1, width)
-    before = matrix(width, 3 * mels) + matrix(width, 3 * width) + places * width
-    projector = matrix(hidden, wide // 4) + matrix(hidden, hidden)
-    return (Weight("apm", ((encoder + before,),), "tower"), Weight("audio_projection_layer", ((projector,),), "tower"))
-
-
 def _minicpm(config: Config) -> Config:
     """MiniCPM-V: the language model's keys are on top."""
     version = str(config.get("version", "2.5"))
@@ -193,11 +171,18 @@ def _deepseek_ocr(config: Config) -> Config:
 
 def _gated(config: Config) -> Config:
     """T5: `is_gated_act` follows from `feed_forward_proj`, and overrides it where a file has both."""
-    form, gated = config.get("feed_forward_proj"), config.get("is_gated_act")
+    usual = "gated-gelu" if config.get("model_type") in ("mt5", "umt5", "pop2piano") else "relu"
+    form, gated = config.get("feed_forward_proj", usual), config.get("is_gated_act")
     if not isinstance(form, str) or not isinstance(gated, bool):
         return config
     plain = form.removeprefix("gated-")
     return {**config, "feed_forward_proj": f"gated-{plain}" if gated else plain}
+
+
+def _encodes(config: Config) -> Config:
+    """MusicGen: T5 encodes what is asked for."""
+    text = config.get("text_encoder")
+    return {**config, "text_encoder": _gated(text)} if isinstance(text, Mapping) else config
 
 
 _NOMIC = {
@@ -483,6 +468,17 @@ def _qwen(config: Config) -> Config:
     )
 
 
+def _step(config: Config) -> Config:
+    """Step 3.7's first files list sparse layers in one word (transformers 5.23, `Step3p7TextConfig.__post_init__`)."""
+    text, listed = config.get("text_config"), within(config, "text_config", "moe_layers_enum")
+    if not isinstance(text, Mapping) or not isinstance(listed, str):
+        return config
+    sparse, depth = {each.strip() for each in listed.split(",")}, min(_size(text.get("num_hidden_layers")), 4096)
+    kinds = ["sparse" if str(layer) in sparse else "dense" for layer in range(depth)]
+    inside = {**text, "moe_layers_enum": None, "mlp_layer_types": kinds}
+    return {**config, "text_config": inside}
+
+
 _SPARSE = {"sparse_num_index_heads": "index_n_heads", "sparse_index_dim": "index_head_dim"}
 _FREQUENT = {True: "minimax_m3_sparse", False: "full_attention"}
 
@@ -579,6 +575,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     **dict.fromkeys(("glm5_next", "glm5_next_text"), glm5_next),
     "llada": llada,
     "vlm": hyperclova,
+    "qwen3_asr": qwen3_asr,
     "paddleocr_vl": _flat("paddleocr_vl"),
     "kimi_k25": _kimi,
     "minicpmv": _minicpm,
@@ -587,8 +584,10 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "minicpm": lambda config: {"tie_word_embeddings": True, **config},
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _deepseek_ocr),
     "florence2": _florence,
+    "step3p7": _step,
     "switch_transformers": stepped,
     **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "udop", "pop2piano"), _gated),
+    **dict.fromkeys(("musicgen", "musicgen_melody"), _encodes),
     "nomic_bert": lambda config: _keys(config, _NOMIC) if "n_embd" in config else config,
     "phi3_v": _phi3,
     "phi4mm": _phi4,
@@ -681,7 +680,7 @@ _EXTRA_WEIGHTS: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _unused_patches),
     "clip": _concepts,
     "gemma3n": _gemma3n_towers,
-    "minicpmo": _hears,
+    "minicpmo": lambda config: tuple(minicpm(config)),
     "gemma4": lambda config: tuple(gemma4(config)),
     "gemma4_unified": lambda config: tuple(gemma4_unified(config)),
     "phi4mm": _phi4_adapters,

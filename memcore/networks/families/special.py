@@ -20,8 +20,8 @@ from memcore.records import dataclass
 from memcore.symbols import Quotient, Shape
 
 
-def _other(name: str, *axes: Shape, kind: str = "other") -> Weight:
-    return Weight(name, axes, kind)
+def _other(name: str, *axes: Shape, kind: str = "other", split: str | None = None) -> Weight:
+    return Weight(name, axes, kind, split=split)
 
 
 # Gemma 3n and 4: the last layers use the keys and values of earlier ones.
@@ -174,20 +174,24 @@ class Compressed:
         lq = reader.symbol("lq", reader.integer("q_lora_rank"))
         groups = reader.symbol("go", reader.integer("o_groups"))
         lo = reader.symbol("lo", reader.integer("o_lora_rank"))
-        width = reader.integer("head_dim")
+        width, heads, many = (reader.integer(key) for key in ("head_dim", "num_attention_heads", "o_groups"))
+        if heads * width % many:
+            reader.refuse("o_groups", "{} does not divide the {} attention heads", many, heads)
         reader.symbol("r", reader.integer("qk_rope_head_dim", rotated(reader, width, _ROTATED_SHARE)))
         weights = [
             _other(f"{m}.sinks", ("a",), kind="attention"),
             _other(f"{m}.q_a_proj.weight", (lq,), ("h",), kind="attention"),
             _other(f"{m}.q_a_norm.weight", (lq,), kind="norm"),
-            _other(f"{m}.q_b_proj.weight", ("a", d), (lq,), kind="attention"),
+            _other(f"{m}.q_b_proj.weight", ("a", d), (lq,), kind="attention", split="outer"),
             _other(f"{m}.kv_proj.weight", (d,), ("h",), kind="attention"),
             _other(f"{m}.kv_norm.weight", (d,), kind="norm"),
-            _other(f"{m}.o_a_proj.weight", (groups, lo), (Quotient(("a", d), groups),), kind="attention"),
-            _other(f"{m}.o_b_proj.weight", ("h",), (groups, lo), kind="attention"),
+            _other(
+                f"{m}.o_a_proj.weight", (groups, lo), (Quotient(("a", d), groups),), kind="attention", split="outer"
+            ),
+            _other(f"{m}.o_b_proj.weight", ("h",), (groups, lo), kind="attention", split="inner"),
         ]
         if self.kind == "sliding_attention":
-            return SpecialMixer(m, "deepseek_v4", tuple(weights), (), cached=((2, d),), mask="sliding")
+            return SpecialMixer(m, "deepseek_v4", tuple(weights), (), cached=((2, d),), mask="sliding", table="main")
         return self._compressed(reader, weights, d, lq)
 
     def _compressed(self, reader: Reader, weights: list[Weight], d: str, lq: str) -> SpecialMixer:
@@ -221,7 +225,8 @@ class Compressed:
             ]
             cached = ((d,), (Quotient((d,), t),), (Quotient((j,), t),))
             state = ((2, t, d), (2, t, j))
-        return SpecialMixer(m, "deepseek_v4", tuple(weights), state, frozenset({"sparse"} if sparse else ()), cached)
+        options = frozenset({"sparse"} if sparse else ())
+        return SpecialMixer(m, "deepseek_v4", tuple(weights), state, options, cached, table="compress")
 
 
 _COMPRESSION = {128: "heavily_compressed_attention", 4: "compressed_sparse_attention", 0: "sliding_attention"}

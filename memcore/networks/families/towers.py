@@ -302,6 +302,14 @@ def qwen2_5(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ..
     )
 
 
+def reaching(reader: Reader) -> int:
+    """How many of Qwen3-VL's mergers a layer leads to: those of layers that a short tower lacks are built, not run."""
+    deep = reader.places("deepstack_visual_indexes") or ()
+    return next(
+        (number for number, place in enumerate(deep) if place >= reader.integer("num_hidden_layers")), len(deep)
+    )
+
+
 def qwen3(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
     """Qwen3-VL's vision transformer; the results of some of its layers go into the decoder's first ones."""
     _merged(reader)
@@ -325,17 +333,15 @@ def qwen3(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]
     deep = reader.places("deepstack_visual_indexes") or ()
     if len(set(deep)) < len(deep) or any(each < 0 for each in deep):
         reader.refuse("deepstack_visual_indexes", "expected layer numbers without repeats, found {!r:.80}", list(deep))
+    taps = (*deep[: reaching(reader)], -1)
     outer_weights = [
         *_patches(prefix, bias=True),
         tensor(f"{prefix}pos_embed.weight", "nt", "ht"),
         *merger("merger", "ht"),
         *(each for tap in range(len(deep)) for each in merger(f"deepstack_merger_list.{tap}", "mt")),
     ]
-    return (
-        equal(
-            reader, layer, (*deep, -1), variant="qwen3_vl", path=f"{prefix}blocks", outer_weights=tuple(outer_weights)
-        ),
-    )
+    path = f"{prefix}blocks"
+    return (equal(reader, layer, taps, variant="qwen3_vl", path=path, outer_weights=tuple(outer_weights)),)
 
 
 TOWERS: Mapping[str, Callable[[Reader, str, Sequence[int]], tuple[Stack, ...]]] = {

@@ -61,7 +61,7 @@ _N = r"([0-9]{1,18}(?:\.[0-9]{1,12})?)"
 _SIZE = r"(?<![0-9.])([0-9]{1,18}(?:\.[0-9]{1,6})? ?(?:bytes|[KMGT]?i?B))"
 _BYTES = r"([0-9]{1,18}(?:\.[0-9]{1,6})? ?(?:[KMGT]i?B)?)(?![\w.])"
 _COUNT = r"([0-9]{1,18}(?:,[0-9]{3}){0,5})"
-_DEVICE = r"(?:CUDA|ROCm|Vulkan|SYCL|MUSA|CANN)[0-9]{1,2}"
+_DEVICE = r"(?:(?:CUDA|ROCm|Vulkan|SYCL|MUSA|CANN|MTL)[0-9]{1,2}|Metal)(?:_Mapped)?"
 _IS = r"(?:\(\))?['\"]?[ \t]{0,24}[:=]?[ \t]{0,24}['\"]?"
 """Between a metric's name and its number: `name: 1.2`, `'name': '1.2'`, `name = 1.2`, `name 1.2`."""
 
@@ -213,18 +213,23 @@ SERVING = (
     _line("SGLang", "Load weight end.", rf"Load weight end\..{{1,300}}mem usage={_N} GB", _SGLANG,
           _served("weights", moment="after_init")),
     _line("SGLang", "#tokens: ", rf"KV Cache is allocated\..{{0,80}}#tokens: {_COUNT}", _SGLANG,
-          _served("kv_cache_tokens", 1)),
+          _served("kv_cache_tokens", 1, take=MOST)),
     _line("SGLang", "K size: ", rf"K size: {_N} GB, V size: {_N} GB", _SGLANG,
-          *2 * [_served("kv_cache")]),
-    _line("SGLang", "KV size: ", rf"#tokens: [0-9,]{{1,20}}, KV size: {_N} GB", _SGLANG, _served("kv_cache")),
+          *2 * [_served("kv_cache", take=MOST)]),
+    _line("SGLang", "KV size: ", rf"#tokens: [0-9,]{{1,20}}, KV size: {_N} GB", _SGLANG,
+          _served("kv_cache", take=MOST)),
+    _line("SGLang", "SWAKVPool mem usage: ", rf"SWAKVPool mem usage: {_N} GB", f"{_SGLANG}: both pools together",
+          _served("kv_cache", take=MOST)),
+    _line("SGLang", "graph end.", rf"^(?!.{{0,60}}\b[TPE]P[1-9]).{{0,80}}Capture .{{0,40}}graph end\..{{0,60}}"
+          rf"mem usage={_N} GB", _SGLANG, _served("cuda_graphs", moment=None, take=SUM)),
     _line("llama.cpp", "model buffer size = ", rf"{_DEVICE} model buffer size = {{1,12}}{_N} MiB", _LLAMA,
-          _served("weights", MiB, "after_init")),
+          _served("weights", MiB, "after_init", MOST)),
     _line("llama.cpp", "KV self size", rf"KV self size {{1,4}}= {{1,12}}{_N} MiB", _LLAMA,
           Meaning("kv_cache", "steady", MiB, SUM, "total")),
     _line("llama.cpp", "llama_kv_cache", rf"llama_kv_cache\w{{0,24}}: size = {{1,12}}{_N} MiB \(", _LLAMA,
           Meaning("kv_cache", "steady", MiB, SUM, "total")),
     _line("llama.cpp", "compute buffer size = ", rf"{_DEVICE} compute buffer size = {{1,12}}{_N} MiB", _LLAMA,
-          _served("activations", MiB)),
+          _served("activations", MiB, take=MOST)),
 )  # fmt: skip
 
 _SMI = "nvidia-smi: MiB of all processes on a GPU"
@@ -237,6 +242,9 @@ DRIVER = (
     _line("nvidia-smi", "MiB |", r" C(?:\+G)? {1,4}\S.{0,80} ([0-9]{1,7}MiB) \|", "nvidia-smi: MiB of a process",
           _now("process")),
 )  # fmt: skip
+
+STARTS = ("main: loading model",)
+"""What servers print once at each start (llama.cpp, tools/server/server.cpp): a log may have several."""
 
 LINES: Sequence[Line] = (*PYTORCH, *TRAINING, *SERVING, *DRIVER)
 """Every kind of line."""

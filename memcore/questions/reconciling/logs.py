@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 
-from memcore.questions.reconciling.lines import FIRST, LEAST, LINES, SUM, UNITS, Line, Meaning
+from memcore.questions.reconciling.lines import FIRST, LEAST, LINES, STARTS, SUM, UNITS, Line, Meaning
 from memcore.records import dataclass
 from memcore.units import GB, GiB, MiB
 
@@ -74,12 +74,19 @@ def sightings(text: str) -> tuple[Sighting, ...]:
     """
     plain = text[:LARGEST].replace("\r\n", "\n").replace("\r", "\n")
     plain = _COLOUR.sub("", plain) if "\x1b" in plain else plain
+    plain = _of_one_start(plain)
     kept = _Kept()
     for number, line, wanted in _hinted(plain):
         for index in wanted:
             kept.read(index, line, number)
     named = tuple(_combined(kept.sightings()))
     return named or tuple(_unnamed(plain))
+
+
+def _of_one_start(plain: str) -> str:
+    """A log as far as the second start of a server in it, whose numbers are not to be added to the first one's."""
+    again = [plain.find(start, plain.find(start) + 1) for start in STARTS if start in plain]
+    return plain[: min((at for at in again if at > 0), default=len(plain))]
 
 
 @cache

@@ -7,11 +7,12 @@ into tensors of their own, and until 0.5.12 the room stayed. Which kernels run u
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from memcore.memory.ledger import Entry
+from memcore.memory.ledger import Entry, Range
 from memcore.networks.parts import Experts
-from memcore.serving.entries import tensor
+from memcore.servers.sglang.compressed import FAMILY
+from memcore.serving.entries import observed, tensor
 from memcore.serving.job import ServingJob
 from memcore.serving.server_weights import rounded
 from memcore.serving.stages import Stage
@@ -23,6 +24,25 @@ _UNASKED = frozenset({"deepseek_v3", "qwen3_moe", "qwen3_next", "qwen3_5_moe"})
 _FREED = (0, 5, 12)
 _SOURCE = "sglang 0.5.9, srt/layers/quantization/modelopt_quant.py, ModelOptNvFp4FusedMoEMethod.create_weights"
 _GROUP = 16
+_MARLIN = 9
+"""Compute capability of the GPUs on which Marlin multiplies experts in MXFP4."""
+_OF_SCALES = 4, 17
+"""Of an expert in MXFP4, with its scales: what these are in fp32."""
+
+
+def kept_scales(job: ServingJob, weights: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield scales of DeepSeek-V4's experts in fp32, as they were loaded, next to those that Marlin reads.
+
+    125.65 GiB of a log of DeepSeek-V4-Pro on eight H200 (image deepseek-v4-hopper; InferenceX, issue 2128) have them
+    all; later releases load them as they are stored.
+    """
+    major = job.accelerator.major if job.accelerator else None
+    size = sum(each.bytes for each in weights if "mxfp4" in each.title and ".experts." in each.module)
+    if size and major == _MARLIN and job.model.network.family == FAMILY:
+        kept = size * _OF_SCALES[0] // _OF_SCALES[1]
+        title, text = "experts' scales in fp32", "one for 32 elements"
+        source = "sglang, srt/layers/quantization/mxfp4_marlin_moe.py, Mxfp4MarlinMoEMethod.create_weights"
+        yield observed(title, CATEGORY, Range(0, kept, kept), source, text, "later releases do not keep them")
 
 
 def left_behind(job: ServingJob, backend: str, number: tuple[int, ...], stage: Stage) -> Iterator[Entry]:

@@ -107,12 +107,24 @@ class Pages:
     patch_mamba_config.py); what belongs to the convolution is added to every page."""
 
 
+_GRAIN_BY_BLOCKS, _WIDE_LATENTS = (0, 20), (0, 28)
+"""Releases in which these rules were seen first (vllm, platforms/interface.py, `_align_hybrid_block_size`)."""
+
+
+def grain(since: tuple[int, ...], block_size: int, *, latent: bool) -> int:
+    """Return the tokens that a block next to recurrent states is a multiple of: a kernel's, and what is asked for."""
+    least = 16 if not latent else 64 if since < _WIDE_LATENTS else 128
+    return max(least, block_size) if since >= _GRAIN_BY_BLOCKS else least
+
+
 def page(layers: Sequence[Sequence[CacheSpec]], pages: Pages) -> Paging:
     """Groups for layers, given what each keeps."""
     each = [part for layer in layers for part in layer]
     if not each:
         return Paging((), 0, pages.in_flight)
     specs = _specs(each, pages)
+    if any(part.kind == "state" for part in each) and any(part.pool > 1 for part in each):
+        return _slots(list(zip(each, specs, strict=True)), pages)
     counts = Counter(specs)
     if len(counts) == 1:
         return _alone(counts, pages)
@@ -164,6 +176,21 @@ def _uniform(counts: Counter[Spec], pages: Pages) -> Paging:
     """Equal needs for tokens, but different widths: one group in which every layer has a page of its own size."""
     block = sum(spec.page * layers for spec, layers in counts.items())
     return Paging((Group(next(iter(counts)), sum(counts.values())),), block, pages.in_flight)
+
+
+def _slots(each: Sequence[tuple[CacheSpec, Spec]], pages: Pages) -> Paging:
+    """Latent vectors with pooled keys of an indexer next to recurrent states: every kind has a page of its own size.
+
+    A block has a slot for the vectors of each layer, which one layer's state fills as well, and one for its keys; the
+    tokens of a pool that is not full yet have one of the latter. Source: vllm, v1/core/kv_cache_utils.py (0.28.1,
+    Glm5Next); the numbers of blocks of its logs follow, 11,802 in 81.79 GiB and 4,145 in 28.73.
+    """
+    tokens = [spec for _, spec in each if spec.kind != "state"]
+    states = [spec for _, spec in each if spec.kind == "state"]
+    layers = sum(part.pool == 1 for part, spec in each if spec.kind != "state")
+    groups = [Group(tokens[0], layers), *(Group(states[0], layers) for _ in range(_up(len(states), layers)))]
+    tail = replace(states[0], states=1)
+    return Paging((*groups, Group(tail, layers)), sum(spec.page for spec in tokens), pages.in_flight)
 
 
 def _unified(counts: Counter[Spec]) -> Counter[Spec]:

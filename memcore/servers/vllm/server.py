@@ -18,7 +18,7 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.servers.vllm.adapters import ADAPTERS, adapters
-from memcore.servers.vllm.compressed import compressed
+from memcore.servers.vllm.compressed import compressed, kernel_heads
 from memcore.servers.vllm.defaults import loads, options
 from memcore.servers.vllm.experts import (
     HOPPER,
@@ -35,7 +35,7 @@ from memcore.servers.vllm.experts import (
 )
 from memcore.servers.vllm.graphs import FIRST_START, Graphs, captured, first_start, graphs
 from memcore.servers.vllm.options import Options
-from memcore.servers.vllm.paging import Pages, Paging, page
+from memcore.servers.vllm.paging import Pages, Paging, grain, page
 from memcore.servers.vllm.platforms import (
     UNSEEN,
     VIEWS,
@@ -51,9 +51,10 @@ from memcore.servers.vllm.platforms import (
     unseen_tower,
 )
 from memcore.servers.vllm.settings import VllmSettings
-from memcore.servers.vllm.sparse import gathered, profiled_scores
+from memcore.servers.vllm.sparse import gathered, profiled_scores, step_buffers
 from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals, too_long
+from memcore.servers.vllm.versions import NEWEST
 from memcore.serving import counted_towers
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.changes import PAGED, Becomes, ServerChange, Utilization, fewer_tokens, larger_share
@@ -62,13 +63,16 @@ from memcore.serving.devices import device_of, integrated, switched
 from memcore.serving.encoder import encoding, kept_images, shown
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
+from memcore.serving.inference import Inference
 from memcore.serving.job import Pace, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import (
     ACTIVATIONS,
     FLUSHED,
+    HEADS,
     WORKSPACES,
     Step,
+    compresses,
     expert_workspace,
     passing,
     pooling,
@@ -155,7 +159,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         in_flight=chosen.tokens * _steps_under_way(job, chosen),
         hybrid=chosen.hybrid,
         states=chosen.states,
-        alignment=stack.alignment or (64 if "lk" in basics.sizes else 16),
+        alignment=stack.alignment or grain(chosen.facts.since, chosen.block_size, latent="lk" in basics.sizes),
         keys_alone=stack.alignment is not None,
     )
     return _Rank(
@@ -186,7 +190,7 @@ def _weights(job: ServingJob, chosen: Options, stage: Stage) -> tuple[list[Entry
     slots = list(adapters(job, chosen, stage))
     if slots and chosen.facts.rounded_weights:
         slots.append(unsplit(slots, ADAPTERS, chosen.facts.unsplit))
-    weights += loaded_besides(job, chosen, stage)
+    weights += [*loaded_besides(job, chosen, stage), *step_buffers(job, chosen, stage)]
     weights = scaled_by_row(job.basics, spread_over(job.basics, [*weights, *slots]))
     held, moved = offloaded(job, chosen, stage, weights)
     return [*held, *shown_loading(job, chosen, stage)], moved
@@ -275,7 +279,9 @@ def _paging(job: ServingJob, chosen: Options, stage: Stage, pages: Pages) -> Pag
     if stage.samples and proposing is not None and proposing.layer is not None:
         own += [0] * proposing.layers  # a window alone: `compress_ratios` of a layer behind the others
     sizes = {"head": head or job.basics.sizes["d"], "index": index or 128, "window": window}
-    return compressed(own, sizes, pages, packed=job.basics.cache_dtype.startswith("fp8"))
+    # Packed unless 16 bits are asked for (vllm 0.27, models/deepseek_v4/attention.py, _resolve_dsv4_kv_cache_dtype).
+    packed = (job.config[Inference.kv_cache_dtype] or "auto").startswith(("auto", "fp8"))
+    return compressed(own, sizes, pages, packed=packed)
 
 
 def _step(job: ServingJob, chosen: Options) -> Step:
@@ -289,6 +295,7 @@ def _step(job: ServingJob, chosen: Options) -> Step:
         "R": sequences * (2 if basics.speculation else 1),
         "C": max(widest_context, chosen.sequences * chosen.block_size),
         "Tc": taken_at_once(job, chosen),
+        HEADS: kernel_heads(basics.sizes["a"] // basics.layout.tensor, major(job)) if "a" in basics.sizes else 0,
     }
     sampled = stack_of(basics).samples
     sampler = chosen.facts.sampler if chosen.runner is None else chosen.runner.sampler
@@ -420,6 +427,7 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     (eugr/spark-vllm-docker, pull request 286); eager starts have none.
     """
     several = job.basics.layout.tensor > 1 or shares_experts(job)
+    mixers = [mixer for layer, _ in job.model.layers for mixer in layer.mixers]
     told, hosted = stack_of(job.basics).while_profiling, stack_of(job.basics).hosted and integrated(job.accelerator)
     if told is not None:
         bounds, text = told, "few measured starts on this kind of accelerator are known"
@@ -435,8 +443,8 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     elif several and not chosen.facts.opens_more:
         bounds = Range(int(0.4 * GiB), int(GiB), int(2.3 * GiB))
         text = "observed 0.55 to 2.1 GiB with 2 to 8 ranks before 0.12"
-    elif several and chosen.eager:
-        # The pass that fuses all-reduce with norms, and its buffers, belong to what is compiled.
+    elif several and (chosen.eager or any(map(compresses, mixers))):
+        # The pass that fuses all-reduce with norms, and its buffers, belong to what is compiled: not DeepSeek-V4.
         bounds = Range(int(-0.1 * GiB), int(0.85 * GiB), int(2.4 * GiB))
         text = "observed 0.8 to 0.9 GiB in three eager starts with 8 ranks, and less with 2"
     elif several:
@@ -618,12 +626,17 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
             "to narrow the range, set engine.compile_cache: false for first starts, true for later ones"
         )
         notes.append(Message(said, format_bytes(more)))
+    stored, version = job.basics.stored, release(job.config[EngineSettings.version] or NEWEST)
+    if stored is not None and stored.format.name in ("nf4", "nf4-double") and version >= _WITHOUT_BNB:
+        notes.append("since vLLM 0.28, bitsandbytes is a plugin; install vllm-bnb-plugin")
     notes += [*elsewhere(job, chosen), *notes_of(job.basics)]
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()
     return tuple(notes)
 
 
+_WITHOUT_BNB = (0, 28)
+"""The first release without `bitsandbytes.py` among its layers/quantization."""
 _CACHES = (0, 14)
 """The first release that reads what ModelOpt's checkpoints say of it (utils/torch_utils.py)."""
 

@@ -8,12 +8,16 @@ are the keys, and 4.13 GiB of graphs, of which 3.13 are scores.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from memcore.memory.ledger import Entry
 from memcore.networks.parts import LatentAttention
 from memcore.servers.vllm.options import Options
+from memcore.serving.checkpoint import text_config
 from memcore.serving.entries import tensor
+from memcore.serving.formats import BYTES
 from memcore.serving.job import ServingJob
-from memcore.serving.profile import TOKENS, WORKSPACES
+from memcore.serving.profile import TOKENS, WORKSPACES, compresses
 from memcore.serving.stages import Stage
 from memcore.units import MiB
 
@@ -28,6 +32,12 @@ _WORKSPACE = 394 * MiB
 """VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE (vllm, envs.py)."""
 _DATA_CENTER = 10
 """Compute capability of the GPUs whose sparse attention is FlashInfer's."""
+_CONSUMER = 12
+"""Compute capability of the GPUs where FlashInfer reads DeepSeek-V4's packed vectors."""
+_DRAFTS_ALONE = (0, 27)
+"""The first release that was read in which DeepSeek-V4's streams are kept for a draft alone."""
+_COMPRESSED, _PROMPTS = 4, 4
+"""Tokens of DeepSeek-V4 that an indexer's key stands for, and PREFILL_CHUNK_SIZE."""
 
 
 def indexes(stage: Stage) -> bool:
@@ -36,13 +46,45 @@ def indexes(stage: Stage) -> bool:
     return any(isinstance(mixer, LatentAttention) and mixer.indexer for mixer in mixers)
 
 
+def step_buffers(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
+    """Yield what such a model allocates for a step while it loads: choices, and DeepSeek-V4's streams for a draft."""
+    basics = job.basics
+    chosen_keys = text_config(basics.raw).get("index_topk")
+    streams = any(compresses(mixer) for layer in stage.kinds for mixer in layer.mixers)
+    if isinstance(chosen_keys, int) and (streams or indexes(stage)):
+        sizes, source = {TOKENS: chosen.tokens, "k": chosen_keys}, "vllm, model_executor/models/deepseek_v2.py"
+        yield tensor("topk_indices_buffer", "weights", (TOKENS, "k"), 4, sizes, source)
+    if streams and stage.samples and (basics.speculation is not None or chosen.facts.since < _DRAFTS_ALONE):
+        sizes, source = {**basics.sizes, TOKENS: chosen.tokens}, "vllm, models/deepseek_v4/nvidia/model.py"
+        yield tensor("_mtp_hidden_buffer", "weights", (TOKENS, "hc", "h"), BYTES[basics.dtype], sizes, source)
+
+
 def gathered(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     """Keys of a chunk of prompts, in the workspace that experts have, too; before 0.13 they are gone with the step."""
-    if not indexes(stage) or not chosen.facts.keeps_expert_workspace:
+    if not chosen.facts.keeps_expert_workspace:
+        return []
+    if any(compresses(mixer) for layer in stage.kinds for mixer in layer.mixers):
+        return _gathered_compressed(job, chosen)
+    if not indexes(stage):
         return []
     sizes = {"L": job.basics.max_model_len, "chunk": _KEYS, "key": _KEY}
     source = "vllm, v1/attention/backends/mla/indexer.py, get_max_prefill_buffer_size"
     return [tensor("keys that the indexer gathers", WORKSPACES, ("L", "chunk", "key"), 1, sizes, source)]
+
+
+def _gathered_compressed(job: ServingJob, chosen: Options) -> list[Entry]:
+    """DeepSeek-V4's: the indexer's keys are of four tokens each; FlashMLA unpacks the vectors of four prompts."""
+    length = -(-job.basics.max_model_len // _COMPRESSED)
+    sizes = {"L/4": length, "chunk": _KEYS, "key": _KEY, "prompts": _PROMPTS, "d": job.basics.sizes["d"]}
+    source = "vllm, models/deepseek_v4/attention.py, DeepseekV4Indexer"
+    keys = tensor("keys that the indexer gathers", WORKSPACES, ("L/4", "chunk", "key"), 1, sizes, source)
+    if job.accelerator is not None and job.accelerator.major == _CONSUMER:
+        return [keys]
+    window = text_config(job.basics.raw).get("sliding_window")
+    sizes["keys"] = length + (window if isinstance(window, int) else 0) + chosen.tokens
+    source = "vllm, models/deepseek_v4/nvidia/flashmla.py"
+    vectors = tensor("vectors that FlashMLA unpacks", WORKSPACES, ("prompts", "keys", "d"), 2, sizes, source)
+    return [max(keys, vectors, key=lambda entry: entry.bytes)]
 
 
 def profiled_scores(chosen: Options) -> int:

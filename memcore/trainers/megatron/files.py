@@ -16,7 +16,7 @@ from memcore.formats.shell import variable_given
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message
 from memcore.networks.catalog import catalog, full_name
-from memcore.trainers.megatron.networks.described import described, numbers
+from memcore.trainers.megatron.networks.described import described, numbers, unsaid
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.pytorch.settings import TorchSettings
 
@@ -294,6 +294,7 @@ MEGATRON = Tool(
     },
     described=described,
     written=_beside,
+    wants=unsaid,
     normalized=arguments,
     world=("--nproc_per_node", "--nnodes"),
     batch="--global-batch-size",

@@ -98,7 +98,7 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
     if re.search(r"\b(?:export|infer)\b", program):
         raise UnsupportedError.of_value("the command", program, "only `megatron sft` and `megatron pt` train")
     method = _method(found)
-    if method not in (None, "grpo", "dpo", "rm"):
+    if method not in (None, "grpo", "dpo", "kto", "rm"):
         raise UnsupportedError.of_value("rlhf_type", method, "other methods are not supported yet with Megatron-Core")
     task = found.get("task_type", "causal_lm")
     if task not in ("causal_lm", "seq_cls", *_RANKED):
@@ -115,13 +115,18 @@ def _method(found: Mapping[str, Any]) -> object:
     return found.get("rlhf_type", "dpo" if "rlhf" in str(found.get("", "")) else None)
 
 
+_COMPARED = ("dpo", "kto")
+"""Methods that always compare with the model before training. KTO's other passes, for the reference and the divergence,
+keep nothing but log-probabilities (swift/megatron/trainers/kto_trainer.py, `forward_step`)."""
+
+
 def _compared(found: Mapping[str, Any]) -> dict[str, Any]:
     """A frozen copy of the model to compare with, where there is no adapter to switch off for that.
 
     Source: ms-swift 4.5, swift/megatron/trainers/rlhf_mixin.py (`setup_model_and_optimizer`).
     """
     method = _method(found)
-    refers = method == "dpo" or (method == "grpo" and found.get("beta", _BETA) != 0)
+    refers = method in _COMPARED or (method == "grpo" and found.get("beta", _BETA) != 0)
     return {_REFERENCE: True} if refers and _kind(found) == "full" else {}
 
 
@@ -166,7 +171,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
     found = _of_folder({name: value for name, value in _with_fields(found).items() if name not in _OF_NODES})
     _refuse_others(found)
     notes: list[str] = _unsaved(found)
-    length = _length(found)
+    length = _length(found, notes)
     if found.get("rlhf_type") == "grpo":
         notes += ["only the update is counted, not generation",
                   "log-probabilities of vocabulary shards are counted as a supervised loss"]  # fmt: skip
@@ -186,7 +191,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
         notes.append("sequences are not packed: each is counted with max_length tokens, and shorter ones need less")
     if normalized["max_length"] is None:
         notes.append("max_length is not given: the model's longest sequence")
-    if _method(found) == "dpo":
+    if _method(found) in _COMPARED:
         notes.append("log-probabilities of vocabulary shards are counted as a supervised loss")
     normalized |= {**_paired(found), **_compared(found), **_classified(found, notes)}
     normalized |= {**_adapter(found), **_towers(found), **_dequantized(found, notes)}
@@ -251,9 +256,17 @@ def _of_folder(found: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**found, "model": re.sub(r"[-_](?:mcore|megatron)/?$", "", folder, flags=re.IGNORECASE)}
 
 
-def _length(found: Mapping[str, Any]) -> object:
-    """The tokens of a sequence; of GRPO those of a prompt with its completion."""
+def _length(found: Mapping[str, Any], notes: list[str]) -> object:
+    """The tokens of a sequence; of GRPO those of a prompt with its completion.
+
+    KTO's packs are answers and as many mismatched ones, which make a pass of their own (`_kto_encode`,
+    `_kto_data_collator` of swift/template/base.py; apo_zero_unpaired has none).
+    """
     said = found.get("packing_length", found.get("max_length"))
+    mismatched = found.get("calculate_KL", found.get("loss_type") != "apo_zero_unpaired")
+    if _method(found) == "kto" and found.get("packing") is True and mismatched and isinstance(said, int):
+        notes.append("packed answers and mismatched ones make passes of their own: half of max_length is counted")
+        return said // 2
     if found.get("rlhf_type") != "grpo" or not isinstance(said, int):
         return said
     return said + int(found.get("max_completion_length", _COMPLETION))
@@ -392,8 +405,8 @@ MEGATRON_SWIFT = Tool(
     ),
     defaults={Training.micro_batch_size: 1, Training.activation_checkpointing.policy: "selective"},
     switches=SWITCHES,
-    settles=("rlhf_type", "task_type", "tuner_type", "train_type", "bf16", "fp16", "torch_dtype", "packing",
-             "packing_length", "modules_to_save",
+    settles=("rlhf_type", "calculate_KL", "task_type", "tuner_type", "train_type", "bf16", "fp16", "torch_dtype",
+             "packing", "packing_length", "modules_to_save",
              "num_labels", "lora_rank", "lora_dropout", "target_modules", "moe_enable_deepep", "padding_free",
              "freeze_llm", "freeze_vit", "freeze_aligner", "decoder_*_pipeline_num_layers", *_GENERATION,
              *_OFF),

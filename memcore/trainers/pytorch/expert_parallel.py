@@ -34,6 +34,7 @@ TENSOR = Parallelism.expert_tensor_parallel_size
 IMBALANCE = EngineSettings.moe_load_imbalance
 DISPATCHER = TorchSettings.moe_token_dispatcher
 CAPACITY = EngineSettings.moe_expert_capacity_factor
+ROOM = TorchSettings.non_blocking_capacity_factor
 _TITAN = "torchtitan"
 _LEAST = 4
 """Tokens that an expert of DeepSpeed takes at least (`--moe-min-capacity`)."""
@@ -77,7 +78,12 @@ def expert_sizes(read: Defaults, ranks: int, shards: int, sizes: Mapping[str, in
         rows = _capacity(read, sizes) * sizes["E"]
         return {"ep": ranks, "etp": 1, "ze": max(shards // ranks, 1), ROWS: rows, ARRIVED: rows}
     rows = (_tokens(sizes) if ranks > 1 else sizes["b"] * sizes["s"]) * sizes["e"]
-    if ranks > 1:
+    room = read.given(ROOM) if ranks > 1 else None
+    if room is not None:
+        if read.given(IMBALANCE) is not None:
+            read.refuse(IMBALANCE, "has no effect next to {}; leave one of them out", ROOM)
+        rows = max(1, int(most_rows(ranks, sizes) * float(room)))
+    elif ranks > 1:
         worst = most_rows(ranks, sizes) / rows
         uneven = read.take(
             IMBALANCE,
@@ -115,7 +121,8 @@ def dispatcher(read: Defaults, ranks: int) -> str:
 
 def worst_imbalance(read: Defaults, ranks: int, sizes: Mapping[str, int]) -> float | None:
     """Return how often one rank's experts are chosen at most, where a job leaves it open; 1 is as often as others."""
-    if ranks == 1 or read.given(IMBALANCE) is not None or extension_of(read).capacity:
+    settled = any(read.given(each) is not None for each in (IMBALANCE, ROOM))
+    if ranks == 1 or settled or extension_of(read).capacity:
         return None
     return most_rows(ranks, sizes) / (_tokens(sizes) * sizes["e"])
 

@@ -30,7 +30,7 @@ from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
 from memcore.trainers.pytorch.flavors import FLAVORS
 from memcore.trainers.pytorch.foundry import FOUNDRY
-from memcore.trainers.pytorch.registered import LOSS, REFUSED, TELLS, configs, of_launch
+from memcore.trainers.pytorch.registered import LOSS, REFUSED, ROOM, TELLS, configs, of_launch
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.titan_module import launch, module_of
 from memcore.trainers.pytorch.torchtune import TORCHTUNE
@@ -265,6 +265,7 @@ TORCHTITAN = Tool(
             name="parallelism.expert_parallel_comm_backend",
             values={"alltoall": "standard", "deepep": "deepep", "hybridep": "hybridep"},
         ),
+        Key(path=TorchSettings.non_blocking_capacity_factor, name=ROOM),
         Key(
             path=Parallelism.pipeline_schedule,
             name="parallelism.pipeline_parallel_schedule",

@@ -21,7 +21,7 @@ from memcore.formats.shell import ENVIRONMENT, FILE
 from memcore.messages import Message, joined
 
 TELLS = "Trainer.Config("
-REFUSED, LOSS = "*refused", "*loss"
+REFUSED, LOSS, ROOM = "*refused", "*loss", "*room"
 _MODEL = re.compile(r"^from\s\.model\simport\s(\w{1,80}?)Model\b", re.MULTILINE)
 _NAMES: Mapping[str, str] = {"DeepSeekV3": "deepseek_v3", "GptOss": "gpt_oss", "Qwen35": "qwen3_5"}
 _STARTS: Mapping[str, str] = {"deepseek": "deepseek_v3", "gpt": "gpt_oss", "qwen35": "qwen3_5", "sft": "llama3"}
@@ -60,7 +60,7 @@ def _keys(config: Mapping[str, Any], family: str) -> dict[str, Any]:
         keys |= {"model.name": family, "model.flavor": spec.get("0", spec.get("flavor"))}
         keys |= _converted(spec.get("converters"))
         if "moe_comm_backend" in spec:
-            keys[_SENDS] = spec["moe_comm_backend"]
+            keys |= {_SENDS: spec["moe_comm_backend"], ROOM: spec.get("non_blocking_capacity_factor")}
     keys = _by_tokens(keys)
     checkpoints = config.get("activation_checkpoint")
     if isinstance(checkpoints, dict):
@@ -134,6 +134,7 @@ REGISTRY: Mapping[str, Mapping[str, Any]] = {
     "deepseek_v3_16b_hybridep": {
         **_row("deepseek_v3", "16B", 4096, 4, "selective", parallelism__expert_parallel_degree=8, **_INTERLEAVED),
         _SENDS: "hybridep",
+        ROOM: 1.0,
     },
     "deepseek_v3_671b": _row("deepseek_v3", "671B", 4096, 4, "selective", parallelism__expert_parallel_degree=2,
                              **_INTERLEAVED),

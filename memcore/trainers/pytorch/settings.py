@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.engine import EngineSettings
-from memcore.config.kinds import Choice, Flag, FlagOrCount, Integer
+from memcore.config.kinds import Choice, Flag, FlagOrCount, Integer, Number
 from memcore.config.needs import IN_FP8, ROUTED, STAGED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
@@ -137,6 +137,16 @@ class TorchSettings(Section, path="engine", engines=_FSDP):
         flag="moe-token-dispatcher",
         engines=(*_FSDP, "megatron", "megatron-fsdp"),
         default="alltoall; allgather with Megatron",
+        advanced=True,
+    )
+    non_blocking_capacity_factor = setting(
+        Number(0, 1),
+        "Room for rows",
+        "Rows that HybridEP makes room for without waiting for their number, as a fraction of the most that can arrive "
+        "(torchtitan).",
+        flag="moe-room",
+        engines=_FSDP,
+        default="none: as many rows as arrive",
         advanced=True,
     )
     enable_fsdp_float8_all_gather = setting(
@@ -278,6 +288,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "DeepEP：每个 token 对每个 rank 只发送一次（torchtitan）",
         "HybridEP：同时对行排序（torchtitan）",
     ),
+    TorchSettings.non_blocking_capacity_factor: (
+        "HybridEP 不等待实际行数而预留的行，占可能到达的最多行数的比例（torchtitan）。",
+        "预留行数",
+        "无：按实际到达的行数",
+    ),
     TorchSettings.enable_fsdp_float8_all_gather: (
         "FSDP 在 all-gather 之前把权重转为 float8，all-gather 后的权重每个占一字节。",
         "float8 all-gather",
@@ -357,6 +372,7 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
 _FIRST_FSDP = Need(EngineSettings.version, ("1",))
 NEEDS: Mapping[str, Need] = {
     TorchSettings.moe_token_dispatcher: ROUTED,
+    TorchSettings.non_blocking_capacity_factor: Need(TorchSettings.moe_token_dispatcher, ("hybridep",)),
     TorchSettings.pipeline_runtime: STAGED,
     TorchSettings.return_outputs: STAGED,
     TorchSettings.enable_fsdp_float8_all_gather: IN_FP8,

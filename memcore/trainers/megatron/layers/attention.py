@@ -126,7 +126,7 @@ def core(
     with query.tape.module("core_attention"):
         if not around.local and not packed:
             query, key, value = (contiguous(each) for each in (query, key, value))
-        kernel = local if around.local else KERNELS["math" if heads.wide else around.kernel]
+        kernel = local if around.local else KERNELS["math" if heads.wide else _kernel(part, around)]
 
         def run(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             found = kernel(query, key, value, given)
@@ -140,6 +140,12 @@ def core(
             out = run(query, key, value)
         group.commit(query, key, value)
         return out
+
+
+def _kernel(part: Attention | LatentAttention, around: LayerContext) -> str:
+    """cuDNN's in place of flash-attn next to sinks (TransformerEngine, `get_attention_backend`: softmax_type)."""
+    sinks = isinstance(part, Attention) and part.sinks is not None
+    return "cudnn" if sinks and around.kernel == "flash" else around.kernel
 
 
 def heads_of(part: Attention | LatentAttention) -> Heads:

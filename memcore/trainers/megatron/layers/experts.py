@@ -10,9 +10,10 @@ from memcore.networks.parts import Experts
 from memcore.symbols import Shape
 from memcore.tensors.arithmetic import sigmoid
 from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import like, new, only, to
+from memcore.tensors.basics import cat, like, new, only, to
 from memcore.tensors.operations import ACTIVATIONS, add, mul
 from memcore.tensors.operations import linear as plain_linear
+from memcore.tensors.running import clamp
 from memcore.tensors.tensor import Parameter, Tensor
 from memcore.trainers.megatron.layers.adapters import adapted_rows
 from memcore.trainers.megatron.layers.attention import LayerContext
@@ -110,12 +111,34 @@ def run_rows(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, aroun
             del acted
         between.commit(y)
         del y
+        bias = next((each.name for each in part.experts if each.name.endswith("linear_fc2.bias")), None)
+        out = _biased(out, weights[bias], scale) if bias is not None and plan.grouped else out
         if not plan.grouped:
             joined = like(out, "cat")  # the experts' results one after the other
             if tracked(out):
                 attach([joined], [out], [], lambda g, s: [g[0]])
             return joined
         return out
+
+
+def _biased(x: Tensor, bias: Parameter, scale: Tensor) -> Tensor:
+    """`TEGroupedMLP._apply_bias`: each expert's rows with its bias times their weights, then all of them together."""
+    tape, dtype = x.tape, "fp32" if scale.dtype == "fp32" else x.dtype
+    added = like(x, "add", dtype)
+    if tracked(x, bias, scale):
+        before, shape, own = x.dtype, scale.shape, scale.dtype
+
+        def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:
+            weights = new(tape, shape, own, "sum_to_size")
+            matrix = new(tape, bias.shape, bias.dtype, "sum_to_size") if bias.requires_grad else None
+            return [to(like(only(gradients), "cat"), before), matrix, weights]
+
+        attach([added], [x, bias, scale], save(tape, bias, scale), apply)
+    out = like(added, "cat")
+    if tracked(added):
+        attach([out], [added], [], lambda g, s: [g[0]])
+    del added
+    return to(out, x.dtype)
 
 
 def _product(x: Tensor, weight: Parameter, how: MegatronPlan, plan: Plan) -> Tensor:
@@ -162,6 +185,7 @@ def _matrices(part: Experts, name: str, weights: Weights) -> tuple[Parameter, Pa
 
 def _activated(x: Tensor, scale: Tensor, part: Experts, how: MegatronPlan, plan: Plan) -> Tensor:
     """The activation times each row's weight, in one kernel for SwiGLU and where that of squared ReLU was asked for."""
+    x = _clamped(x) if "clamped" in part.options else x
     if part.gated and part.activation == "silu" and how.gate_fusion:
         return _weighted(x, (*x.shape[:-2], x.shape[-1]), scale)
     if part.activation == "relu2" and not part.gated and plan.squared_relu_fusion:
@@ -173,6 +197,12 @@ def _activated(x: Tensor, scale: Tensor, part: Experts, how: MegatronPlan, plan:
     else:
         y = act(x)
     return to(scaled(y, scale), x.dtype)
+
+
+def _clamped(x: Tensor) -> Tensor:
+    """`weighted_bias_quick_geglu_impl`: both halves, clamped, side by side in another tensor."""
+    gate, up = halves(x)
+    return cat([clamp(gate, bounds=1), clamp(up)], x.shape)
 
 
 def scaled(x: Tensor, scale: Tensor) -> Tensor:

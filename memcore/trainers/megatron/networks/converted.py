@@ -142,8 +142,8 @@ def _of_experts(ffn: Experts) -> Iterator[str]:
 
 
 def _of_attention(mixer: Attention) -> Iterator[str]:
-    if mixer.sinks is not None or mixer.biased or mixer.softcap or mixer.clamped:
-        yield "attention with sinks, biases or caps"
+    if mixer.biased or mixer.softcap or mixer.clamped:
+        yield "attention with biases or caps"
     if mixer.shares_cache or mixer.borrowed or mixer.crosses or mixer.heads.value != mixer.heads.width:
         yield "attention that shares keys and values"
     if mixer.value_norm or (mixer.query_norm is not None and mixer.norm_place == "row"):
@@ -194,7 +194,8 @@ def _mixer(mixer: Mixer, style: Style, sizes: dict[str, int]) -> Mixer:
     rows = _rows(mixer, sizes)
     normed, gated = mixer.query_norm is not None, mixer.gated
     made = parts.attention(style, mixer.heads, rows, mixer.rotary, grouped=mixer.grouped, normed=normed, gated=gated)
-    return replace(made, mask=mixer.mask, bidirectional=mixer.bidirectional)
+    sinks = None if mixer.sinks is None else parts.sinks(made)
+    return replace(made, mask=mixer.mask, bidirectional=mixer.bidirectional, sinks=sinks)
 
 
 def _rows(mixer: Attention, sizes: dict[str, int]) -> Axis:
@@ -221,6 +222,7 @@ def _ffn(ffn: Ffn, style: Style) -> Ffn:
         biased=ffn.correction is not None,
         score="sigmoid" if ffn.correction is not None else "softmax",
         groups=ffn.groups,
+        clamped=ffn.variant == "gpt_oss",
     )
     return parts.sparse(style, routing, activation, gated=ffn.gated)
 

@@ -13,6 +13,7 @@ from typing import Any
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import MemcoreError
+from memcore.messages import Message, joined
 from memcore.networks.catalog import content_of, find_model
 from memcore.networks.network import EmbeddingAndHead, Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
@@ -26,7 +27,7 @@ _PADDED = 128
 _ACTIVATIONS: Mapping[str, str] = {"silu": "swiglu", "relu2": "squared_relu"}
 _NUMBERS: Mapping[str, tuple[str, ...]] = {
     "norm_epsilon": ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps"),
-    "rotary_base": ("rope_theta",),
+    "rotary_base": ("rope_theta", "rotary_emb_base"),
 }  # fmt: skip
 """Arguments that no tensor's size depends on, and the keys of config.json that they are."""
 _GROUPED: Mapping[str, str] = {"moe_router_num_groups": "n_group", "moe_router_group_topk": "topk_group"}
@@ -52,10 +53,23 @@ def described(config: Config) -> dict[str, Any] | None:
 def numbers(config: Config) -> dict[str, Any]:
     """Arguments that change no size, as the model's config.json has them."""
     content = content_of(config.model)
+    ropes = [each for key in ("rope_parameters", "rope_scaling") if isinstance(each := content.get(key), Mapping)]
+    content = {**(ropes[0] if ropes else {}), **content}
     given = {ours: next((content[name] for name in names if name in content), None) for ours, names in _NUMBERS.items()}
     if content.get("n_group", 1) != 1 and find_model(config.model).has_experts:
         given |= {name: content.get(theirs) for name, theirs in _GROUPED.items()}
     return {name: value for name, value in given.items() if isinstance(value, (int, float))}
+
+
+def unsaid(config: Config) -> dict[str, str]:
+    """Numbers of a model by name that the catalog lacks, and the script therefore leaves at Megatron-LM's defaults."""
+    found = described(config) if isinstance(config.model, str) else None
+    if found is None:
+        return {}
+    wanted = ["norm_epsilon", *(["rotary_base"] if found["position_embedding_type"] == "rope" else ())]
+    lacking = [f"--{name.replace('_', '-')}" for name in wanted if name not in numbers(config)]
+    said = "take {} from its config.json, which the catalog has in part"
+    return {"model": Message(said, joined(", ", lacking))} if lacking else {}
 
 
 def of_all(model: Any, targets: Sequence[str]) -> str | list[str]:

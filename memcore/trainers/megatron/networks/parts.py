@@ -76,6 +76,11 @@ def attention(
     )
 
 
+def sinks(part: Attention) -> Weight:
+    """A learned logit for each head (`softmax_type: learnable`; TransformerEngine's `softmax_offset`)."""
+    return Weight(f"{part.module}.core_attention.softmax_offset", ((part.heads.query,),), "attention", split="outer")
+
+
 def cross_attention(style: Style, heads: Heads, *, grouped: bool) -> Attention:
     """Attention to the encoder's result."""
     name = "cross_attention"
@@ -160,6 +165,8 @@ class Routing:
     score: str = "softmax"
     fp32: bool = False
     """The router works in fp32."""
+    clamped: bool = False
+    """Gates and what they scale are clamped (`activation_func_clamp_value`)."""
     groups: tuple[Axis, Axis] | None = None
 
 
@@ -173,10 +180,14 @@ def sparse(style: Style, routing: Routing, activation: str, *, gated: bool) -> E
     weights += [Weight(f"{second}.weight", ((many,), (source,), (width,)), "routed-expert", split="inner")]
     weights += [Weight(f"{second}.bias", ((many,), (source,)), "routed-expert")] if style.bias else []
     shared = routing.shared
-    options = {f"{routing.score}-scores", *(["fp32-router"] if routing.fp32 else [])}
+    options = {
+        f"{routing.score}-scores",
+        *(["fp32-router"] if routing.fp32 else []),
+        *(["clamped"] if routing.clamped else []),
+    }
     return Experts(
         module="mlp",
-        router=Linear("mlp.router", (many,), ("h",)),
+        router=Linear("mlp.router", (many,), ("h",), style.bias),
         experts=tuple(weights),
         activation=activation,
         gated=gated,
