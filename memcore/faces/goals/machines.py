@@ -34,6 +34,10 @@ _SIZE = re.compile(
     re.ASCII,
 )
 """The last group: what may be the host's."""
+_MIG = re.compile(
+    r"(?:(?<![\w-])mig[\s-]{1,9})?(?<![\w.])(\d{1,2}g\.\d{1,3}gb)(?!\w)(?:\s{1,9}(?:mig\s{1,9})?slices?)?", re.ASCII
+)
+"""A slice of a partitioned GPU."""
 _MAC = re.compile(r"(?<![\w.-])mac(?![\w.-])", re.ASCII)
 _LAPTOP = re.compile(r"\blaptop\b|笔记本")
 _IN_A_NODE = 8
@@ -42,6 +46,9 @@ _IN_A_NODE = 8
 
 def machines(text: str, found: dict[str, str]) -> str:
     """Take GPUs, nodes and memory out of a text into settings by path, and return what is left of it."""
+    if part := _MIG.search(text):
+        found[Hardware.mig] = part[1]
+        text = without(text, part)
     nodes = _NODES.search(text)
     rest = without(text, nodes) if nodes else text
     gpu = next((each for each in _GPU.finditer(rest) if _card(each[3])), None)

@@ -31,7 +31,7 @@ REWRITTEN: Sequence[tuple[str, str]] = (
     (r"\b6000\s+pro\b", "pro 6000"),
     (r"(?<=[a-z0-9]):(?=\d+(?:\.\d+)?[bm]\b)", " "),
     (r"(?<=[a-z])['’](?:s|m|d|ll|re|ve|t)\b", " "),
-    (r"(?<![\w.])(\d+)\s*g(?:i?b|igs?|igabytes?)?\b", r"\1gb"),
+    (r"(?<![\w.])(\d+)\s*g(?:i?b|igs?|igabytes?)?\b(?!\.\d)", r"\1gb"),
     (r"\bframework\s+desktop\b", "strix halo"),
     (r"\b(?:macbook|imac|mac)(?:\s+(?:pro|air|studio|mini))?\b", "mac"),
     *((pattern, number) for number, pattern in _NUMBERS.items()),
