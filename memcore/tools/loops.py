@@ -9,15 +9,17 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, PREPARED, VERSION, Normalized
-from memcore.messages import Message
+from memcore.formats.normalized import AUTOCAST, ENGINE, GPUS, PER_NODE, PREPARED, VERSION, Normalized
+from memcore.messages import Message, joined
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
 from memcore.networks.separate_experts import experts_of
 from memcore.tools.launchers import DEVICES, factory_started, factory_trains, is_set, launched, on_ray, visible
 from memcore.tools.methods import (
     AXOLOTL_KEYS,
+    CLASSIFIES,
     FACTORY_KEYS,
     METHOD,
     SWIFT_KEYS,
@@ -365,8 +367,42 @@ def _swift_trains(found: Mapping[str, Any]) -> None:
             "the command", "found {:.60}, which does not train; supported: `swift sft` or `swift pt`", program
         )
     kind = found.get("tuner_type", found.get("train_type", "lora"))
-    if kind not in ("lora", "full"):
-        raise UnsupportedError.of_value("tuner_type", kind, "supported: 'lora' and 'full'")
+    if kind != "full" and kind not in _SWIFT_TUNERS:
+        raise UnsupportedError.of_value(
+            "tuner_type", kind, Message("supported: {}", joined(", ", (*_SWIFT_TUNERS, "full")))
+        )
+    for name, usual in _SWIFT_BUTTERFLIES.items():
+        if kind == "boft" and found.get(name, usual) != usual:
+            raise UnsupportedError.of_value(name, found[name], Message("supported: {}", usual))
+
+
+_SWIFT_TUNERS: Mapping[str, Mapping[str, tuple[str, object]]] = {
+    "lora": {"lora_rank": ("lora_rank", 8), "lora_dropout": ("lora_dropout", 0.05)},
+    "adalora": {"adalora_init_r": ("*init_r", 12), "lora_dropout": ("lora_dropout", 0.05)},
+    "boft": {"boft_block_size": ("*block_size", 4)},
+    "bone": {"reft_rank": ("lora_rank", 4)},
+}
+"""ms-swift's tuners, each with its keys: what they are here, and their defaults (ms-swift 4.6,
+pipelines/train/tuner.py: Bone, which is MiSS, takes ReFT's rank; arguments/tuner_args.py)."""
+_SWIFT_BUTTERFLIES: Mapping[str, int] = {"boft_block_num": 0, "boft_n_butterfly_factor": 1}
+_SWIFT_OWN = frozenset(("tuner_type", *_SWIFT_BUTTERFLIES, *(name for each in _SWIFT_TUNERS.values() for name in each)))
+"""Keys of some tuners alone, and the one that names the tuner."""
+
+
+def _swift_adapter(kind: str, plain: Mapping[str, Any]) -> Normalized:
+    """The keys of one tuner; those of others have no effect."""
+    own = _SWIFT_TUNERS[kind]
+    left = {name: value for name, value in plain.items() if kind == "lora" or name not in _SWIFT_OWN}
+    given = {here: plain.get(name, usual) for name, (here, usual) in own.items()}
+    if kind != "lora":
+        given["*adapter"] = _MISS.get(kind, kind)
+    foreign = [name for name in plain if name not in {"tuner_type", *own, *left}]
+    notes = (Message("{} has no effect with tuner_type {}", joined(", ", foreign), kind),) if foreign else ()
+    return {"target_modules": "all-linear", **left, **given}, notes
+
+
+_MISS = {"bone": "miss"}
+"""PEFT's later name (tuners/miss)."""
 
 
 def _swift_alone(found: Mapping[str, Any]) -> None:
@@ -438,8 +474,8 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
         many = (found.get(GPUS) or 1) != 1 and not spread
         normalized.setdefault("gradient_checkpointing_kwargs.use_reentrant", not many)
     if kind != "full":
-        adapter = {name: _SWIFT[name] for name in ("lora_rank", "lora_dropout")}
-        normalized = {**adapter, "target_modules": "all-linear", **normalized}
+        adapted, foreign = _swift_adapter(str(kind), normalized)
+        normalized, notes = dict(adapted), (*notes, *foreign)
         normalized["target_modules"] = targets(normalized["target_modules"])
         if normalized["target_modules"] == "all-linear":
             normalized["target_modules"] = linear_alone(found.get("model")) or "all-linear"
@@ -542,6 +578,41 @@ def _zero_dtype(normalized: dict[str, Any], of_trl: bool) -> None:
     normalized["bf16"] = True
 
 
+def _stored_dtype(normalized: dict[str, Any]) -> bool:
+    """Whether weights keep the dtype that the checkpoint stores ("auto"), which decides the precision then.
+
+    Engines that shard cast the weights themselves. Says also whether the loop runs them under autocast.
+    """
+    said = [normalized[name] for name in ("bf16", "fp16") if name in normalized]
+    halved = normalized.pop(AUTOCAST, False) or any(map(is_set, said))
+    stored = _as_stored(normalized)
+    if halved and _autocasts(normalized, stored):
+        normalized[AUTOCAST] = True
+    return stored
+
+
+def _as_stored(normalized: dict[str, Any]) -> bool:
+    names = [name for name in ("dtype", "torch_dtype") if str(normalized.get(name)) == "auto"]
+    for name in names:
+        del normalized[name]
+    if not names or normalized.get(ENGINE) in _SHARDED or PREPARED in normalized:
+        return False
+    for name in ("bf16", "fp16"):
+        normalized.pop(name, None)
+    return True
+
+
+def _autocasts(normalized: Mapping[str, Any], stored: bool) -> bool:
+    """Whether weights in 16 bits run under autocast in a way that memory depends on: PEFT's adapters are fp32.
+
+    Source: accelerate 1.12, accelerator.py (`prepare_model`: `model.forward = autocast_context(model.forward)`).
+    """
+    dtype = str(normalized.get("dtype", normalized.get("torch_dtype"))).removeprefix("torch.")
+    if is_set(normalized.get("use_unsloth")) or normalized.get(ENGINE) in _SHARDED:
+        return False
+    return is_set(normalized.get("use_peft")) and (stored or dtype in ("bfloat16", "float16"))
+
+
 def _plain_dtype(normalized: dict[str, Any]) -> None:
     """fp32 weights, which autocast computes with in 16 bits where a key says so."""
     dtypes = {str(normalized.get(name)).removeprefix("torch.") for name in ("dtype", "torch_dtype")}
@@ -571,10 +642,30 @@ def _trainer_liger(normalized: dict[str, Any], name: str = "use_liger_kernel", *
 
 
 def _prepared(normalized: dict[str, Any]) -> None:
-    """Leave out that PEFT casts to fp32 where nothing is quantized; ZeRO has one dtype for all."""
+    """Leave out that PEFT casts to fp32 where nothing is quantized; ZeRO has one dtype for all.
+
+    Where it does, a loop in 16 bits is under autocast, whatever the model was loaded in.
+    """
     frozen = any(is_set(normalized.get(name)) for name in ("load_in_4bit", "load_in_8bit"))
     if not frozen or normalized.get(ENGINE) == "deepspeed":
         normalized.pop(PREPARED, None)
+    elif PREPARED in normalized and any(is_set(normalized.get(name)) for name in ("bf16", "fp16", AUTOCAST)):
+        for name in ("dtype", "torch_dtype"):
+            normalized.pop(name, None)
+        normalized.setdefault("bf16", not is_set(normalized.get("fp16")))
+
+
+_ADAPTING = re.compile(r"[\w-]{0,80}(?:lora|peft)[\w-]{0,80}\.py")
+
+
+def _of_own(found: Mapping[str, Any]) -> tuple[Message, ...]:
+    """A note on a script that is only named, if its name says that it adapts and its arguments do not."""
+    named = _ADAPTING.search(str(found.get("", "")))
+    said = any(name.startswith(("lora", "use_peft", "use_lora", "use_qlora")) for name in found)
+    if named is None or said or _always_adapts(found):
+        return ()
+    return (Message("{} is not read, and adapters and few bits that it sets by itself are not counted; describe them "
+                    "with {} and {}", named[0], Training.adapter.type, Training.quantization),)  # fmt: skip
 
 
 def of_trainer(found: Mapping[str, Any]) -> Normalized:
@@ -587,7 +678,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     method, learnt = of_trl_method(found)
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
-    normalized, notes = dict(normalized), (*first, *notes, *learnt)
+    normalized, notes = dict(normalized), (*first, *notes, *learnt, *_of_own(found))
     _prepared(normalized)
     if _always_adapts(found):
         normalized = {name: value for name, value in normalized.items() if name not in _OF_ADAPTED}
@@ -612,12 +703,15 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
         raise UnsupportedError.of_value("spectrum_config_path", normalized["spectrum_config_path"],
                       "the trainable layers are listed in another file; name them with --trainable")  # fmt: skip
     other = "use_peft" not in found and any(name in found for name in _NOT_OF_TRL)
-    of_trl_alone = not other and bool(method or any(name in found for name in _OF_TRL))
+    learns = method and method.get(METHOD) != CLASSIFIES
+    of_trl_alone = not other and bool(learns or any(name in found for name in _OF_TRL))
     _zero_dtype(normalized, of_trl_alone)
+    stored = _stored_dtype(normalized)
     _plain_dtype(normalized)
     if not of_trl_alone:
         return normalized, notes
-    if not any(name in normalized for name in _PRECISIONS) and normalized.get(ENGINE) not in _SHARDED:
+    said = stored or any(name in normalized for name in _PRECISIONS)
+    if not said and normalized.get(ENGINE) not in _SHARDED:
         normalized[PRECISION] = "bf16-autocast"
     adapted = is_set(normalized.get("use_peft"))
     return {**{name: value for name, value in _TRL.items() if adapted or name not in _OF_ADAPTER}, **normalized}, notes

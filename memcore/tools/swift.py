@@ -40,7 +40,10 @@ MS_SWIFT = Tool(
         Key(path=Training.micro_batch_size, name="per_device_train_batch_size"),
         Key(path=Training.gradient_accumulation_steps, name="gradient_accumulation_steps"),
         Key(path=Training.sequence_length, name="max_length"),
+        Key(path=Training.adapter.type, name="*adapter"),
         Key(path=Training.adapter.rank, name="lora_rank"),
+        Key(path=Training.adapter.init_r, name="*init_r"),
+        Key(path=Training.adapter.block_size, name="*block_size"),
         Key(path=Training.adapter.dropout, name="lora_dropout"),
         Key(path=Training.adapter.target_modules, name="target_modules"),
         Key(path=Training.adapter.target_parameters, name="target_parameters"),
@@ -104,7 +107,7 @@ MS_SWIFT = Tool(
 )  # fmt: skip
 
 
-def _of(name: str) -> str:
+def _setting_of(name: str) -> str:
     """The setting behind a key of ours."""
     return next(each.path for each in SHARDS if each.name == name)
 
@@ -144,7 +147,7 @@ LLAMA_FACTORY_V1 = Tool(
         Meaning(sets={Training.adapter.type: "lora"}, keys={"peft_config.name": "lora"}),
         Meaning(sets={EngineSettings.type: "fsdp"}, keys={"dist_config.name": "fsdp2"}),
         *(
-            Meaning(sets={_of(name): value}, keys={"dist_config.name": "fsdp2", key: value})
+            Meaning(sets={_setting_of(name): value}, keys={"dist_config.name": "fsdp2", key: value})
             for name, key, value in ((OFFLOAD, "dist_config.offload_params", True),
                                      (RESHARD, "dist_config.reshard_after_forward", False))
         ),

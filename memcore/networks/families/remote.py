@@ -21,6 +21,7 @@ from memcore.networks.families.remote_rows import NOTHING
 from memcore.networks.families.sounds import minicpm
 from memcore.networks.families.switch import contradicted, stepped
 from memcore.networks.weights import Weight
+from memcore.symbols import round_up
 from memcore.units import shown
 
 Config = Mapping[str, object]
@@ -79,7 +80,7 @@ def _wide(ffn: Config, hidden: int) -> int:
         return _size(given)
     if not isinstance(times, (int, float)) or not 0 < times < hidden:
         return 0
-    return -(-int(2 * times * hidden / 3) // 256) * 256
+    return round_up(int(2 * times * hidden / 3), 256)
 
 
 _INTERN_VIT = {"qkv_bias": "attention_bias", "qk_normalization": "use_qk_norm"}

@@ -23,7 +23,7 @@ BUDGET = Training.activation_memory_budget
 
 
 def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | None]:
-    """The checkpoints, and the model written such that every n-th layer can have one."""
+    """Return the checkpoints, and the model written such that every n-th layer can have one."""
     usual = checkpoints_layers(read)
     budget = read.given(BUDGET)
     if budget is not None:
@@ -44,8 +44,31 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
         selection=_selection(read, model) if mode == "op" else None,
         skipped=skipped(model, every),
         every=every,
+        apart=mode == "part",
     )
+    if checkpoints.apart:
+        _apart(read, model)
     return model, checkpoints
+
+
+_WIRINGS = frozenset(("sequential", "sandwich"))
+"""Of layers whose modules are norms, a mixer and a feed-forward layer (`DECODER_LAYERS`)."""
+
+
+def _apart(read: Defaults, model: Model) -> None:
+    """Refuse checkpoints around parts of layers where a layer has other modules, or kernels join its parts.
+
+    Source: accelerate 1.8 to 1.14, utils/fsdp_utils.py (`fsdp2_apply_ac`: modules whose parent the wrap policy names);
+    1.15 wraps the layers themselves.
+    """
+    path = Training.activation_checkpointing.mode
+    wirings = {layer.residual for layer in model.network.kinds}
+    if layer_code(read) not in _OF_TRANSFORMERS or not wirings <= _WIRINGS:
+        read.refuse(path, "found 'part'; not supported yet for the layers of {}; nearest: policy 'full'", model.name)
+    if read.given(Training.compile):
+        read.refuse(path, "found 'part'; not supported yet with training.compile; nearest: policy 'full'")
+    if read.given(Training.activation_checkpointing.use_reentrant):
+        read.refuse(path, "found 'part'; these checkpoints are not reentrant: set use_reentrant to false")
 
 
 _OF_TRANSFORMERS = ("transformers", "liger", "unsloth")
@@ -53,7 +76,7 @@ _OF_TRANSFORMERS = ("transformers", "liger", "unsloth")
 
 
 def _wrapped_by_peft(read: Defaults) -> bool:
-    """PEFT has the embedding's output learn where a model with checkpoints is not quantized.
+    """Return whether PEFT has the embedding's output require a gradient: with checkpoints, if not quantized.
 
     Source: peft 0.21, peft_model.py (`_prepare_model_for_gradient_checkpointing`); for quantized models utils/other.py
     (`prepare_model_for_kbit_training`) does so with reentrant checkpoints alone.
@@ -129,6 +152,6 @@ def _mode(read: Defaults, policy: str) -> tuple[str, int]:
         return "layer", 1
     default, reason = ("op", "as in torchtitan's configurations") if every is None else ("layer", "a period is given")
     mode = str(read.take(Training.activation_checkpointing.mode, default, reason))
-    if mode == "op" and every is not None:
-        read.refuse(Training.activation_checkpointing.every, "applies to mode 'layer', found mode 'op'")
+    if mode != "layer" and every is not None:
+        read.refuse(Training.activation_checkpointing.every, "applies to mode 'layer', found mode {!r}", mode)
     return mode, read.take(Training.activation_checkpointing.every, 2, "torchtitan's default") if mode == "layer" else 1

@@ -24,7 +24,7 @@ from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before, l
 
 
 def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
-    """The model with its frozen linear layers in few bits; FSDP shards them only in the dtype of the rest."""
+    """Return the model with its frozen linear layers in few bits; FSDP shards them only in the dtype of the rest."""
     path = Training.quantization
     storage = read.given(path)
     if storage is None:
@@ -60,7 +60,7 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
 
 
 def _with_experts(read: Defaults, model: Model) -> Model:
-    """The model with a warning about routed experts, which stay as they are where transformers 5 stacks them.
+    """Return the model with a warning about routed experts, which stay as they are where transformers 5 stacks them.
 
     Source: transformers 5.23, integrations/bitsandbytes.py (`replace_with_bnb_linear`: `type(module) is nn.Linear`) and
     quantizers/base.py (`MODULES_TO_PATCH_FOR_QUANTIZATION`: Llama 4's experts become lists).
@@ -114,7 +114,7 @@ def _refuse_experts(read: Defaults, found: list[Experts]) -> None:
 
 
 def _with_mixers(model: Model) -> Model:
-    """The model with a warning about recurrent layers, whose linear layers are counted as they are stored."""
+    """Return the model with a warning about recurrent layers, whose linear layers are counted as they are stored."""
     kinds = {
         mixer.variant for layer in model.network.kinds for mixer in layer.mixers if isinstance(mixer, SpecialMixer)
     }
@@ -162,7 +162,7 @@ def _refuse_gptq(read: Defaults, model: Model, engine: Engine) -> None:
 
 
 def usual_preset(read: Defaults, engine: Engine) -> tuple[str, str]:
-    """The precision where none is asked for, and why."""
+    """Return the precision where none is asked for, and why."""
     reason = (
         "the engine's mixed-precision policy" if engine.default_preset.endswith("mixed") else "the checkpoint's dtype"
     )
@@ -171,7 +171,7 @@ def usual_preset(read: Defaults, engine: Engine) -> tuple[str, str]:
 
 
 def stored_dtype(read: Defaults, engine: Engine) -> str:
-    """The dtype in which parameters are stored."""
+    """Return the dtype in which parameters are stored."""
     usual, _ = usual_preset(read, engine)
     preset = engine.presets.get(str(read.given(Training.precision)), engine.presets[usual])
     found: str = read.given(Training.parameter_dtype) or preset.parameter
