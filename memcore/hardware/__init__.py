@@ -268,8 +268,6 @@ _AS_DRIVERS: Mapping[str, Sequence[str]] = {
     "strix-halo-128gb": ("Strix Halo", "Radeon 8060S Graphics", "Ryzen AI Max+ 395"),
 }
 """Names that `nvidia-smi -L` prints and that are unlike the row's; seen in public logs."""
-_MAC = "Mac {}GB"
-"""Any of Apple's computers, by its memory."""
 _SIZE = re.compile(r" \d+GB$")
 _SERIES = re.compile(r"^\w+ (?:Radeon )?(?:[RG]TX|RX|Arc) ")
 
@@ -286,7 +284,7 @@ SPELLINGS: Mapping[str, Sequence[str]] = {
     each.id: (
         *(f"{name}{size}" for name in (each.id, each.name) for size in ("", f" {each.nominal_gb}GB")),
         *_plain(each),
-        *((_MAC.format(each.nominal_gb),) if each.stack == "metal" else ()),
+        *(("Mac" + each.name[each.name.rindex(" ") :],) if each.stack == "metal" else ()),
         *_AS_DRIVERS.get(each.id, ()),
     )
     for each in ACCELERATORS
