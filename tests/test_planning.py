@@ -13,6 +13,7 @@ from memcore.faces.render.plans import plans_data, plans_text
 from memcore.hardware import BY_ID
 from memcore.questions.planning.bench import larger
 from memcore.questions.planning.rows import METHODS
+from memcore.tools import TOOLS
 from memcore.units import GiB
 
 pytestmark = pytest.mark.machine
@@ -418,3 +419,15 @@ def test_torchtitan_s_loss_in_chunks_needs_a_function(version, loss):
     found, written = next((each, text) for each, text in plans if text.tool.name == "torchtitan")
     assert found.config.get("training.loss") == loss
     assert ("ChunkedLossWrapper" in written.text) == (loss is not None)
+
+
+def test_plans_for_a_named_tool_are_run_by_it():
+    """Unsloth has no optimizer that steps in the backward pass, which the same job's plans have where nobody names it."""
+    job = {
+        "model": "qwen2.5-7b", "training": {"sequence_length": 2048, "implementation": "unsloth"},
+        "engine": {"framework": "unsloth"}, "hardware": {"num_gpus": 1, "accelerator": "rtx-4090"},
+    }  # fmt: skip
+    assert any(each.config.get("engine.optimizer_in_bwd") for each in plan(job).plans)
+    found = plan(job, tool="unsloth").plans
+    assert len(found) >= 3
+    assert all(each.is_run_by(TOOLS["unsloth"]) and not each.config.get("engine.optimizer_in_bwd") for each in found)

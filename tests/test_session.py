@@ -326,7 +326,7 @@ def test_a_whole_question_fills_the_sentence(text, wanted):
     assert visit.session.from_example == {}
 
 
-SENTENCES = [row for name in ("trial_sentences", "trial_sentences_second") for row in truth(name)]
+SENTENCES = [row for name in ("trial_sentences", "trial_sentences_second", "plan2_sentences") for row in truth(name)]
 PATHS = {"model": "model", **{setting.flag: path for path, setting in SETTINGS.items()}}
 
 
@@ -346,10 +346,10 @@ def test_sentences_are_read_whole():
         task = row["task"] if row["task"] in TASKS else "serve"
         wanted = (
             read_as(with_task(said, task, frozenset(said))), row.get("tool"), row.get("goal"),
-            " ".join(row.get("not_read", ())),
+            row.get("tokens"), " ".join(row.get("not_read", ())),
         )  # fmt: skip
-        options = question.options
-        found = (read_as(job_of(question)), options.get("to"), options.get("goal"), " ".join(question.unread))
+        said = [question.options.get(each) for each in ("to", "goal", "tokens")]
+        found = (read_as(job_of(question)), *said, " ".join(question.unread))
         if found != wanted:
             wrong[row["sentence"]] = (found, wanted)
     assert wrong == {}

@@ -6,6 +6,7 @@ from memcore import ConfigError, MemcoreError, estimate, solve
 from memcore.config.settings import Config
 from memcore.faces.cli import main
 from memcore.faces.render.solution import solution_data, solution_text
+from memcore.hardware import find_accelerator
 from memcore.networks.catalog import content_of
 from memcore.questions.weighing import gpus_to_train
 
@@ -20,6 +21,7 @@ DENSE = {
 }
 LARGE = {**DENSE, "model": "llama-3.1-8b"}
 SERVER = {"model": "llama-3.1-8b", "engine": {"type": "vllm"}, "hardware": {"accelerator": "h100-sxm-80gb"}}
+AT_HOME = {"model": "gpt2", "engine": {"type": "llama.cpp"}, "hardware": {"accelerator": "rtx-4090"}}
 LARGEST = [
     (DENSE, "training.micro_batch_size"),
     (DENSE, "training.sequence_length"),
@@ -48,8 +50,10 @@ def test_the_largest_value_fits_and_the_next_does_not(config, path):
 
 @pytest.mark.parametrize(("config", "path"), SMALLEST, ids=lambda each: each if isinstance(each, str) else "")
 def test_the_smallest_value_fits_and_the_one_before_does_not(config, path):
-    """Fewest GPUs, and the smallest accelerator."""
+    """Fewest GPUs, in whole nodes beyond one, and the smallest accelerator that does what the job needs."""
     found = solve(config, path)
+    assert path != "hardware.num_gpus" or found.value in (1, 2, 4) or found.value % 8 == 0
+    assert path != "hardware.accelerator" or find_accelerator(found.value).has_bf16
     assert fits(config, path, found.value)
     assert not fits(config, path, found.beyond)
 
@@ -139,7 +143,7 @@ NOTHING_FITS = {
     "GPUs, whose shares end before what is exchanged among them does": ({**SEVENTY}, "gpus", 2048),
     "GPUs that share nothing": ({**SEVENTY, "engine": {"type": "ddp"}}, "gpus", 1),
     "the most that is divided": ({**SEVENTY}, "tp", 8),
-    "the first of the largest accelerators": ({**SEVENTY, "hardware": {"num_gpus": 1}}, "accelerator", "mi350x"),
+    "the fastest of the largest accelerators": ({**SEVENTY, "hardware": {"num_gpus": 1}}, "accelerator", "mi355x"),
     "the shortest sequence": ({**SEVENTY, "engine": {"type": "ddp"}}, "seq", 1),
     "a server's GPUs": ({"model": "llama-3.1-405b", "engine": {"type": "vllm"}, "hardware": {"accelerator": "t4"}},
                         "gpus", 128),
@@ -178,11 +182,14 @@ def test_what_cannot_be_solved_is_refused(config, setting, said):
         (DENSE, "context", "training.sequence_length"),
         (SERVER, "batch", "inference.batch_size"),
         (SERVER, "seq", "inference.max_model_len"),
+        (AT_HOME, "layers", "engine.n_gpu_layers"),
     ],
 )
 def test_words_mean_what_the_job_has(config, word, path):
-    """A batch is one of training or of requests."""
-    assert solve(config, word).setting == path
+    """A batch is one of training or of requests; all layers and the head are as many as llama.cpp offloads."""
+    found = solve(config, word)
+    assert found.setting == path
+    assert path != "engine.n_gpu_layers" or (found.value, found.beyond) == (13, None)
 
 
 def test_layers_and_ranks_of_adapters():

@@ -284,6 +284,7 @@ SPELLINGS: Mapping[str, Sequence[str]] = {
     each.id: (
         *(f"{name}{size}" for name in (each.id, each.name) for size in ("", f" {each.nominal_gb}GB")),
         *_plain(each),
+        *(("Mac" + each.name[each.name.rindex(" ") :],) if each.stack == "metal" else ()),
         *_AS_DRIVERS.get(each.id, ()),
     )
     for each in ACCELERATORS

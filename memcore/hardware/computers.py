@@ -19,11 +19,11 @@ from memcore.hardware.accelerators import (
 _WORKING_SETS: Mapping[int, tuple[float, float]] = {
     8: (5.333, 5.334), 16: (10.666, 11.84), 18: (12.0, 13.321), 24: (16.0, 17.761), 32: (21.333, 24.961),
     36: (27.0, 28.08), 48: (36.0, 37.441), 64: (48.0, 51.841), 96: (72.0, 72.001), 128: (96.0, 107.521),
-    512: (464.0, 464.001),
+    192: (144.0, 144.001), 512: (464.0, 464.001),
 }  # fmt: skip
 """GiB that Metal recommends to keep in use, by the computer's gigabytes: two thirds of them up to 32 and three quarters
-of more, and 0.74 to 0.84 of them on later versions of macOS (`recommendedMaxWorkingSetSize` in logs of llama.cpp). The
-limit can be raised (`sysctl iogpu.wired_limit_mb`)."""
+of more, and 0.74 to 0.84 of them on later versions of macOS (`recommendedMaxWorkingSetSize` in logs of llama.cpp; of
+192 raullenchai/Rapid-MLX, pull request 183). The limit can be raised (`sysctl iogpu.wired_limit_mb`)."""
 _CHIPS: Mapping[str, tuple[str, float, float, Sequence[int]]] = {
     "Apple M1": ("apple7", 2.6, 68, (8, 16)),
     "Apple M1 Pro": ("apple7", 5.2, 200, (16, 32)),
@@ -32,7 +32,7 @@ _CHIPS: Mapping[str, tuple[str, float, float, Sequence[int]]] = {
     "Apple M2": ("apple8", 3.6, 100, (8, 16, 24)),
     "Apple M2 Pro": ("apple8", 6.8, 200, (16, 32)),
     "Apple M2 Max": ("apple8", 13.6, 400, (32, 64, 96)),
-    "Apple M2 Ultra": ("apple8", 27.2, 800, (64, 128)),
+    "Apple M2 Ultra": ("apple8", 27.2, 800, (64, 128, 192)),
     "Apple M3": ("apple9", 3.5, 100, (8, 16, 24)),
     "Apple M3 Pro": ("apple9", 6.3, 150, (18, 36)),
     "Apple M3 Max": ("apple9", 14.1, 400, (36, 48, 64, 96, 128)),

@@ -9,6 +9,7 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
     "serves-in-cache": ("in the cache", "缓存中"),
     "serves-on": ("on {gpus}", "{gpus}上"),
     "serves-left": ("{size} free", "剩余 {size}"),
+    "serves-a-token": ("a sequence of one token", "一个 token 的序列"),
     "serves-one": ("a sequence of {length} tokens", "一个 {length} token 的序列"),
     "serves-many": ("{count} sequences of {length} tokens", "{count} 个 {length} token 的序列"),
     "serves-unknown": (

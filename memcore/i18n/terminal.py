@@ -221,6 +221,10 @@ tensors. Start with:
     "cli-largest": ("{label}: {value} is the largest that fits ({path}).", "{label}：最大可为 {value}（{path}）。"),
     "cli-smallest": ("{label}: {value} is the smallest that fits ({path}).", "{label}：最小可为 {value}（{path}）。"),
     "cli-with": ("With {value}:", "取 {value} 时："),
+    "cli-certain": (
+        "{value} is the smallest that fits at the upper end of the range, too.",
+        "按估算区间的上限也放得下的最小型号是 {value}。",
+    ),
     "cli-closest": ("With {value}, which comes closest:", "取最接近的 {value} 时："),
     "cli-unlimited": ("Nothing limits it: the same fits whatever its value.", "没有上限：取任何值都放得下。"),
     # Layouts

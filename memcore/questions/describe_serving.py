@@ -56,9 +56,9 @@ def _asked(found: ServingEstimate) -> str:
 
 def _sequences(count: int, length: int) -> str:
     tokens = format_count(length)
-    return (
-        say("serves-one", length=tokens) if count == 1 else say("serves-many", count=format_count(count), length=tokens)
-    )
+    if count != 1:
+        return say("serves-many", count=format_count(count), length=tokens)
+    return say("serves-one", length=tokens) if length != 1 else say("serves-a-token")
 
 
 def _least(found: ServingEstimate) -> int:

@@ -12,6 +12,7 @@ from math import ceil
 from typing import TypeVar
 
 from memcore import registry
+from memcore.config.devices import node_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Integer, Number
@@ -83,6 +84,8 @@ class Solution:
     """The estimate with `beyond`, which does not fit, or the error that rejects it."""
     remedy: Remedy | None = None
     """Where no value fits, changes that keep the result and let one fit; None if there are none."""
+    certain: Value | None = None
+    """The accelerator that fits with the whole range of the estimate, where `value` fits as expected only."""
 
     def __repr__(self) -> str:
         """Return the value in a line."""
@@ -196,13 +199,15 @@ def solve_by_piece(
 ) -> Iterator[Solution | None]:
     """Yield None after every estimate, and last how far a setting goes; `certain`: the whole range has to fit."""
     described = config if isinstance(config, Config) else Config.from_dict(config)
-    path = _path(setting, serving=is_serving(described))
+    path = _path(setting, described)
     least = path.startswith(SMALLEST) if smallest is None else smallest
     if path == LAYERS:
         with_layers(described, 1)
     tries = Tries(_held(described, path), path, certain=certain)
     if path == ACCELERATOR:
         yield (yield from _accelerator(tries, smallest=least))
+    elif path == Hardware.num_gpus and least:
+        yield (yield from _gpus(tries))
     elif isinstance(kind := SETTINGS[path].kind if path in SETTINGS else None, Number) and not kind.unit:
         yield (yield from _part(tries, kind, smallest=least))
     else:
@@ -218,8 +223,11 @@ def _held(config: Config, path: str) -> Config:
     return config.changed({Inference.batch_size: 1}) if wanted else config
 
 
-def _path(setting: str, *, serving: bool) -> str:
-    by_flag = {flag_of(path): path for path in SOLVABLE} | {word: paths[serving] for word, paths in WORDS.items()}
+def _path(setting: str, config: Config) -> str:
+    serving, engine = is_serving(config), config[EngineSettings.type]
+    own = {} if engine is None else getattr(registry.engine_module(engine, "settings"), "SOLVED", {})
+    words = {word: paths[serving] for word, paths in WORDS.items()} | own
+    by_flag = {flag_of(path): path for path in SOLVABLE} | words
     path = by_flag.get(setting.removeprefix("--"), setting)
     if path not in SOLVABLE:
         message = Message("found {!r}; allowed: {}, or any other flag that takes a number", setting, USUAL)
@@ -370,7 +378,8 @@ def _largest(tries: Tries) -> Pieces[Solution]:
     reach = 1
     while (yield from tries.may_fit(first + reach * step)):
         if first + reach * step > LIMIT:
-            return (yield from tries.solution(first + reach * step, None, smallest=False, step=step))
+            value = yield from _enough_for_all(tries, first, first + reach * step)
+            return (yield from tries.solution(value, None, smallest=False, step=step))
         reach *= 2
     if (yield from tries.refused(first + reach * step)):
         # What is allowed is cheaper to find than what fits, and may fit to its end. Most limits are powers of two.
@@ -381,6 +390,20 @@ def _largest(tries: Tries) -> Pieces[Solution]:
             return (yield from tries.solution(first + allowed * step, beyond, smallest=False, step=step))
     index = yield from _crossing(tries, lambda index: first + index * step, reach)
     return (yield from tries.solution(first + index * step, first + (index + 1) * step, smallest=False, step=step))
+
+
+def _enough_for_all(tries: Tries, first: int, last: int) -> Pieces[int]:
+    """Return the value from which on nothing grows, such as all layers of a model; the last where nothing ever does."""
+
+    def grows(value: int) -> Pieces[bool]:
+        found, most = (yield from tries.at(value)), tries.known[last]
+        return isinstance(found, MemcoreError) or (not isinstance(most, MemcoreError) and found.device != most.device)
+
+    if not (yield from grows(first)):
+        return last
+    value = (yield from _last(grows, first, last)) + 1
+    yield from tries.at(value)
+    return value
 
 
 def _enough(tries: Tries, first: int, step: int) -> Pieces[int | None]:
@@ -443,15 +466,49 @@ def _last_allowed(tries: Tries, value: int) -> Pieces[int]:
     return near or max(each for each in allowed if each <= value)
 
 
+def _gpus(tries: Tries) -> Pieces[Solution]:
+    """Return the fewest GPUs as they are had: a power of two of a node, or whole nodes.
+
+    Any number where the job's own division allows none of these in a node.
+    """
+    node = node_of(tries.config)
+    inside = [2**power for power in range(node.bit_length()) if 2**power < node]
+    if (yield from _next(tries.allowed, [*inside, node], None)) is None:
+        return (yield from _smallest(tries))
+    found, reached, reach = (yield from _next(tries.fits, inside, None)), 0, 1
+    if found is None:
+        while (yield from tries.fails(reach * node)):
+            reached, reach = reach, reach * 2
+            if reach * node > LIMIT or (reach * node > 2**12 and (yield from tries.refused(reach * node))):
+                return (yield from tries.solution(None, reached * node, smallest=True))
+        between = range(reached + 1, reach)
+        found = yield from _next(tries.fits, (each * node for each in between[:DENSE]), reach * node)
+    failed = [value for value, each in tries.known.items() if not isinstance(each, MemcoreError)]
+    before = max((value for value in failed if isinstance(value, int) and value < found), default=None)
+    return (yield from tries.solution(found, before, smallest=True))
+
+
 def _accelerator(tries: Tries, *, smallest: bool) -> Pieces[Solution]:
+    """Return an accelerator of the least or most memory; of as much memory the fastest.
+
+    Those that run the software of the one that is named come first, else NVIDIA's. For training one that has bf16,
+    which fused attention needs too, unless the config names one that has not.
+    """
     given = tries.config[Hardware.accelerator]
-    kinds = alike(find_accelerator(given) if given is not None else None)
-    by_size = [each.id for each in sorted(kinds, key=lambda each: each.usable, reverse=not smallest)]
+    now = find_accelerator(given) if given is not None else None
+    old = is_serving(tries.config) or (now is not None and not now.has_bf16)
+    kinds = [each for each in alike(now) if each.has_bf16 or old]
+    stack, sign = now.stack if now else "cuda", 1 if smallest else -1
+    kinds.sort(key=lambda each: (each.stack != stack, sign * each.nominal_gb, -each.speed.tflops))
+    by_size = [each.id for each in kinds]
     fitting = yield from _next(tries.fits, by_size, None)
     if fitting is None:
         return (yield from tries.solution(None, by_size[-1] if smallest else by_size[0], smallest=smallest))
-    before = by_size[: by_size.index(fitting)]
-    return (yield from tries.solution(fitting, before[-1] if before else None, smallest=smallest))
+    place = by_size.index(fitting)
+    found = yield from tries.solution(fitting, by_size[place - 1] if place else None, smallest=smallest)
+    if not smallest or found.found is None or found.found.certain:
+        return found
+    return replace(found, certain=(yield from _next(replace(tries, certain=True).fits, by_size[place:], None)))
 
 
 def _part(tries: Tries, kind: Number, *, smallest: bool) -> Pieces[Solution]:

@@ -46,6 +46,8 @@ class Exported:
     """Why, for each of them."""
     command: str = ""
     """What starts the tool with its file on all GPUs, where the text is not a command itself."""
+    silent: tuple[str, ...] = ()
+    """Of these settings those that the text sets to nothing at all, not even to something alike."""
 
     @property
     def syntax(self) -> Syntax:
@@ -87,7 +89,9 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
     assumed = [path for path in SETTINGS if path in lost and path not in given]
     reasons = tuple(Message("{}: {}", path, lost[path]) for path in (*given, *assumed))
     command = "" if tool.syntax in ("argv", "overrides") else told.command
-    return Exported(tool, text, (*given, *assumed), reasons, command)
+    read = _config_of(back)
+    silent = tuple(path for path in given if path != MODEL and read.get(path) is None)
+    return Exported(tool, text, (*given, *assumed), reasons, command, silent)
 
 
 def _named(to: str) -> Tool:

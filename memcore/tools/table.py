@@ -46,6 +46,16 @@ def _is_loop(tool: Tool, config: Config) -> bool:
     return has and all(config.get(path) == value for path, value in tool.needs.items())
 
 
+def needed_by(tool: Tool) -> Mapping[str, object]:
+    """Return the settings that a tool stands for: its engine unless it runs on one GPU too, its layers, its needs."""
+    found: dict[str, object] = dict(tool.needs)
+    if "none" not in tool.engines:
+        found[EngineSettings.type] = tool.engines[0]
+    if tool.implementations is not None and len(tool.implementations) == 1:
+        found[Training.implementation] = tool.implementations[0]
+    return found
+
+
 def is_called(tool: Tool, config: Config) -> bool:
     """Return whether a config names a tool by its settings."""
     return bool(tool.called) and all(config.get(path) == value for path, value in tool.called.items())

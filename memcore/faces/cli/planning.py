@@ -19,7 +19,7 @@ from memcore.messages import Message
 from memcore.questions.planning.bench import HEADROOM
 from memcore.questions.planning.plan import KEEP, plan
 from memcore.questions.planning.rows import GOALS, QUALITIES
-from memcore.tools import TOOLS
+from memcore.tools import TOOLS, needed_by
 from memcore.tools.sources import tool_brought
 
 BRIEF = 3
@@ -65,30 +65,29 @@ def price(text: str) -> float:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    config = config_of(options)
+    config, tool = config_of(options), _tool(options)
     found = plan(
         _run_by(options.to, config), goal=options.goal or "fine-tune", quality=options.quality,
-        headroom=options.headroom, keep=options.plans, rates=dict(options.assume),
+        headroom=options.headroom, keep=options.plans, rates=dict(options.assume), tool=tool.name if tool else None,
     )  # fmt: skip
     if options.price is not None and options.tokens is None:
         raise ConfigError.at("--price", "a price needs a number of tokens; add --tokens, such as --tokens 300B")
     if options.json:
-        print_json(plans_data(found, options.tokens, options.price, _tool(options)))
+        print_json(plans_data(found, options.tokens, options.price, tool))
     else:
-        print(plans_text(found, options.tokens, options.price, width(), _tool(options)), end="")
+        print(plans_text(found, options.tokens, options.price, width(), tool), end="")
     return DOES_NOT_FIT if found.none_because else FITS
 
 
 def _run_by(to: str | None, config: Config) -> Config:
     """Return the config with the engine and the layers of the tool that plans are to be written for.
 
-    What the config says itself stays. A loop that runs on one GPU as well leaves its engine open.
+    What the config says itself stays.
     """
     tool = TOOLS.get(to or "")
-    if tool is None or "none" in tool.engines or config.get(EngineSettings.type) or config.get(Training.implementation):
+    if tool is None or config.get(EngineSettings.type) or config.get(Training.implementation):
         return config
-    config = config.replaced(EngineSettings.type, tool.engines[0])
-    return config.replaced(Training.implementation, tool.implementations[0]) if tool.implementations else config
+    return config.changed({path: value for path, value in needed_by(tool).items() if config.get(path) is None})
 
 
 def _tool(options: argparse.Namespace) -> Tool | None:

@@ -34,6 +34,11 @@ _SIZE = re.compile(
     re.ASCII,
 )
 """The last group: what may be the host's."""
+_MIG = re.compile(
+    r"(?:(?<![\w-])mig[\s-]{1,9})?(?<![\w.])(\d{1,2}g\.\d{1,3}gb)(?!\w)(?:\s{1,9}(?:mig\s{1,9})?slices?)?", re.ASCII
+)
+"""A slice of a partitioned GPU."""
+_MAC = re.compile(r"(?<![\w.-])mac(?![\w.-])", re.ASCII)
 _LAPTOP = re.compile(r"\blaptop\b|笔记本")
 _IN_A_NODE = 8
 """The most GPUs that count for one node where a text leaves that open; also those of a DGX or an HGX board."""
@@ -41,6 +46,9 @@ _IN_A_NODE = 8
 
 def machines(text: str, found: dict[str, str]) -> str:
     """Take GPUs, nodes and memory out of a text into settings by path, and return what is left of it."""
+    if part := _MIG.search(text):
+        found[Hardware.mig] = part[1]
+        text = without(text, part)
     nodes = _NODES.search(text)
     rest = without(text, nodes) if nodes else text
     gpu = next((each for each in _GPU.finditer(rest) if _card(each[3])), None)
@@ -84,7 +92,7 @@ def _on_nodes(found: dict[str, str], nodes: int, number: int, *, each: bool) -> 
 
 def _sized(rest: str, found: dict[str, str]) -> str:
     """Take the memory of a GPU out of a text: it tells cards of one name apart, or stands for an unnamed card."""
-    name = found.get(Hardware.accelerator)
+    name = found.get(Hardware.accelerator) or ("mac" if _MAC.search(rest) else None)
     for size in _SIZE.finditer(rest):
         sized = f"{name} {size[1]}gb"
         if name is not None and meanings(Hardware.accelerator, sized):

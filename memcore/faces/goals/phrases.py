@@ -31,9 +31,14 @@ REWRITTEN: Sequence[tuple[str, str]] = (
     (r"\b6000\s+pro\b", "pro 6000"),
     (r"(?<=[a-z0-9]):(?=\d+(?:\.\d+)?[bm]\b)", " "),
     (r"(?<=[a-z])['’](?:s|m|d|ll|re|ve|t)\b", " "),
-    (r"(?<![\w.])(\d+)\s*g(?:i?b)?\b", r"\1gb"),
+    (r"(?<![\w.])(\d+)\s*g(?:i?b|igs?|igabytes?)?\b(?!\.\d)", r"\1gb"),
+    (r"\bframework\s+desktop\b", "strix halo"),
     (r"\b(?:macbook|imac|mac)(?:\s+(?:pro|air|studio|mini))?\b", "mac"),
     *((pattern, number) for number, pattern in _NUMBERS.items()),
+    (
+        r"\b(\d{1,5})\s+(\d{1,2}\s*[x×]\s*(?:[\w-]+\s+){1,3})(?:nodes?|machines?|servers?|box(?:es)?)\b",
+        r"\1 nodes of \2",
+    ),
 )
 """What is written otherwise before anything is read."""
 
@@ -106,6 +111,18 @@ ADAPTERS = rf"{NUMBER}\s*(?:lora\s*)?(?:adapters?|loras?)\b"
 TRAINS = r"\b(?:ft|fine-?\s?tun\w*|finetun\w*|train(?:ing|ed)?|pre-?train\w*|sft)\b|训练|微调|预训练"
 PRE_TRAINS = r"\bpre-?train\w*\b|\bfrom\s+scratch\b|预训练|从头训练"
 RUNS = r"\b(?:run(?:s|ning)?|chat(?:ting)?|local(?:ly)?|use)\b|跑|运行|本地"
+BITS = (
+    r"(?<![\w-])(?:q([2-8])(?![\w-])|([2-8])[\s-]?bits?(?![\w-]|[\s-]+(?:paged[\s-]+)?(?:adam|lion|optim)))"
+    r"|([2-8])\s*(?:比特|位(?:量化)?)"
+)
+"""Bits of weights, no type of them: `q4`, `4-bit`."""
+GGUF_OF_BITS: Mapping[str, str] = {
+    "2": "q2_k", "3": "q3_k_m", "4": "q4_k_m", "5": "q5_k_m", "6": "q6_k", "8": "q8_0",
+}  # fmt: skip
+"""The mix that llama.cpp takes a number of bits for (tools/quantize/quantize.cpp: Q4_K is an alias of Q4_K_M, Q3_K and
+Q5_K likewise)."""
+WEIGHTS_OF_BITS: Mapping[str, str] = {"4": "int4", "8": "int8"}
+"""The same of other servers."""
 FOUR_BIT = r"\b(?:4[\s-]?bits?|int4|bnb)\b|4\s*比特|4\s*位(?:量化)?"
 CHECKPOINTS = (
     r"(\b(?:no|without)\s+|不用?\s*|无\s*)?(?:\b(?:gradient|activation)[\s_-]*checkpointing\b"
@@ -139,15 +156,15 @@ PLAIN_WORDS = frozenset({
 """Options that are ordinary words, or that name tasks or tools."""
 
 _FILLING = """
-    a about across air all also am an and any are as at based batch big blackwell both box boxes by can card cards chat
-    concurrent config configs context could desktop dgx do does each enough fine fit fits fitting for from ft gaming
-    gb get give gpu gpus have help here hgx hi home how i if in inference inside instance into is it its just
-    kernel kernels laptop largest length let like llm local locally long longest lot lots mac machine many max
-    maximum maybe me memory mini model models much my need needed needs nvidia of on one only or our out over own
-    parallel pc per please possible quantization quantized ram run running runs scratch sequence sequences serve
-    served server servers serving setup should size so some step steps studio than that the their them there this
-    to token tokens us use used user users using via vllm vram wanna want we what when which while will with
-    workstation would x you
+    a about across air all also am an and any are as at based batch big blackwell both box boxes by can card cards
+    chat colab concurrent config configs context could desktop dgx do does each enough fine fit fits fitting for
+    from ft gaming gb get give gpu gpus have help here hgx hi home how i if in inference inside instance into is it
+    its just kaggle kernel kernels laptop largest length let like llm local locally long longest lot lots mac
+    machine many max maximum maybe me memory mini model models much my need needed needs node nodes nvidia of on one
+    only or our out over own parallel pc per please possible quantization quantized ram run running runs scratch
+    sequence sequences serve served server servers serving setup should size so some step steps studio than that the
+    their them there this to token tokens us use used user users using via vllm vram w wanna want we what when which
+    while will with workstation would x you
 """
 FILLING = frozenset(_FILLING.split())
 """English words that say no setting."""

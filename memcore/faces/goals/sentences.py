@@ -12,19 +12,18 @@ from memcore.config.hardware import Hardware
 from memcore.config.kinds import Choice
 from memcore.config.settings import SETTINGS
 from memcore.config.training import Training
-from memcore.errors import MemcoreError
 from memcore.faces.goals import phrases
 from memcore.faces.goals.machines import machines, without
 from memcore.faces.goals.names import is_model, meanings, written
 from memcore.faces.goals.tasks import TASKS, with_task
-from memcore.hardware import BY_ID, find_accelerator, usual_board
+from memcore.hardware import BY_ID, usual_board
 from memcore.networks.catalog import catalog, known
 from memcore.records import dataclass
 from memcore.registry import SERVERS
 from memcore.serving.inference import Inference
 
 _SERVED = frozenset(name for name, task in TASKS.items() if task.engine)
-_AT_HOME = ("home", "laptop", "computer")
+_AT_HOME = frozenset({"home", "laptop", "computer"})
 """Places of accelerators on which people run models with llama.cpp."""
 _ENOUGH = 2
 """Settings that make a question of a text without an accelerator."""
@@ -56,7 +55,7 @@ def asked(sentence: str) -> Question | None:
     reading.model()
     reading.rest = machines(reading.rest, reading.texts)
     task = reading.task()
-    reading.settings(serves=task in _SERVED)
+    reading.settings(task)
     tool = reading.tool()
     reading.flags()
     unread = tuple(_phrases_of(reading.rest))
@@ -126,7 +125,8 @@ class _Reading:
             return self._adapted(trained) if trained in ("", "lora") else trained
         if served or _FORMAT.search(self.rest):
             return served or "gguf"
-        return self._run() if Inference.batch_size in self.texts or re.search(phrases.RUNS, self.rest, re.ASCII) else ""
+        runs = re.search(f"{phrases.RUNS}|{phrases.BITS}", self.rest, re.ASCII) or self._places() == {"computer"}
+        return self._run() if runs or Inference.batch_size in self.texts else ""
 
     def _named(self, tasks: Mapping[str, str]) -> str:
         for name, pattern in tasks.items():
@@ -150,13 +150,15 @@ class _Reading:
 
     def _run(self) -> str:
         """Return how a model is run on the GPUs that are named: at home with llama.cpp."""
-        try:
-            place = find_accelerator(self.texts[Hardware.accelerator]).place
-        except (KeyError, MemcoreError):
-            return "serve"
-        return "gguf" if place in _AT_HOME and Inference.batch_size not in self.texts else "serve"
+        at_home = self._places() and self._places() <= _AT_HOME
+        return "gguf" if at_home and Inference.batch_size not in self.texts else "serve"
 
-    def settings(self, *, serves: bool) -> None:
+    def _places(self) -> set[str]:
+        """Return where the GPUs that are named may be found."""
+        meant = meanings(Hardware.accelerator, self.texts.get(Hardware.accelerator, ""))
+        return {BY_ID[each].place for each in meant}
+
+    def settings(self, task: str) -> None:
         """Read what training or a server is told."""
         if found := self.take(phrases.TOKENS):
             self.options["tokens"] = re.sub(r"\s", "", found[1])
@@ -164,12 +166,12 @@ class _Reading:
             self.count(path, pattern)
         if EngineSettings.zero_stage in self.texts:
             self.texts[EngineSettings.type] = "deepspeed"
-        if serves:
-            self._served()
+        if task in _SERVED:
+            self._served(phrases.GGUF_OF_BITS if task == "gguf" else phrases.WEIGHTS_OF_BITS)
         else:
             self._trained()
 
-    def _served(self) -> None:
+    def _served(self, of_bits: Mapping[str, str]) -> None:
         self.count(Inference.prompt_length, phrases.PROMPT)
         self.count(Inference.output_length, phrases.OUTPUT)
         self.count(Inference.batch_size, phrases.BATCH)
@@ -183,6 +185,11 @@ class _Reading:
             path = Inference.weight_dtype if found[0] in _options(Inference.weight_dtype) else Inference.quantization
             self.texts[path] = found[0].replace("-", "_") if path == Inference.quantization else found[0]
             self.rest = without(self.rest, found)
+        elif (bits := re.search(phrases.BITS, self.rest, re.ASCII)) and (
+            kind := of_bits.get(bits[bits.lastindex or 0])
+        ):
+            self.texts[Inference.quantization] = kind
+            self.rest = without(self.rest, bits)
 
     def _trained(self) -> None:
         self.count(Training.micro_batch_size, phrases.BATCH)
@@ -225,7 +232,7 @@ class _Reading:
 
 _LONGEST = 9
 """Words of a model's name."""
-_FORMAT = re.compile(r"(?<![\w-])i?q\d(?:_[a-z0-9]+)*(?![\w-])", re.ASCII)
+_FORMAT = re.compile(r"(?<![\w-])i?q\d(?:_[a-z0-9]+)+(?![\w-])", re.ASCII)
 """A type of GGUF."""
 _WEIGHTS = re.compile(r"(?<![\w-])(?:awq|gptq|fp8|int8|int4|mxfp4|nvfp4|bf16|fp16|fp32)(?![\w-])", re.ASCII)
 """Formats of weights that servers load."""
@@ -319,13 +326,9 @@ def _tools() -> Mapping[str, str]:
 
 def of_tool(name: str) -> Mapping[str, str]:
     """Return the settings that a tool stands for, as text by path."""
-    from memcore.tools import TOOLS  # noqa: PLC0415 - few sentences name one
+    from memcore.tools import TOOLS, needed_by  # noqa: PLC0415 - few sentences name one
 
-    tool = TOOLS[name]
-    engine = {} if "none" in tool.engines else {EngineSettings.type: tool.engines[0]}
-    only = tool.implementations or ()
-    layers = {Training.implementation: only[0]} if len(only) == 1 else {}
-    return {**engine, **layers, **{path: str(value) for path, value in tool.needs.items()}}  # type: ignore[dict-item]
+    return {path: str(value) for path, value in needed_by(TOOLS[name]).items()}
 
 
 def job_of(question: Question) -> dict[str, str]:

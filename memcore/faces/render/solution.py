@@ -24,6 +24,8 @@ def solution_text(found: Solution) -> str:
         way = "cli-smallest" if found.smallest else "cli-largest"
         lines = [say(way, value=text_of(found.setting, found.value), **named)]
         lines += [f"  {each}" for each in (*_sentences(found.found), *_notes(found.found))]
+        if found.certain is not None:
+            lines.append("  " + say("cli-certain", value=text_of(found.setting, found.certain)))
     if found.beyond is not None:
         way = "cli-closest" if found.value is None else "cli-with"
         lines.append(say(way, value=text_of(found.setting, found.beyond)))
@@ -56,6 +58,7 @@ def solution_data(found: Solution) -> dict[str, Any]:
         "setting": found.setting,
         "goal": "smallest" if found.smallest else "largest",
         "value": found.value,
+        "certain": found.certain,
         "step": found.step,
         "estimate": _data(found.found),
         "beyond": found.beyond,

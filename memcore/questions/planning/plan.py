@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 
 from memcore import registry
@@ -30,7 +30,7 @@ from memcore.questions.roofline import roofline_for
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
-from memcore.tools import Exported, exported, tools_of
+from memcore.tools import TOOLS, Exported, exported, tools_of
 from memcore.units import format_bytes
 
 KEEP, MOST = 6, 90
@@ -189,8 +189,18 @@ class Proposal:
         """Return the plan as its tool's text, and what it changes that is not in the text; None if no format covers it.
 
         `brought` is the tool whose file the job came in, which is written again where it runs the plan. Where nobody
-        named a tool, it is the first of those whose text says most of what the plan changes.
+        named a tool, or that one does not have the plan's method, it is the first of those whose text says most of what
+        the plan changes.
         """
+        return self._exported(brought if brought is not None and self.is_run_by(brought) else None)
+
+    def is_run_by(self, tool: Tool) -> bool:
+        """Return whether a tool has the plan's engine and method, so that its file says them."""
+        found = self._exported(tool)
+        method = {path for knob in self.knobs if knob.quality for path in knob.to}
+        return found is not None and found.tool == tool and method.isdisjoint(found.silent)
+
+    def _exported(self, brought: Tool | None) -> Exported | None:
         taken = {each.path: each.value for each in self.found.assumptions}
         changed = {MODEL, *(each.path for each in self.changes)}
         best: Exported | None = None
@@ -261,6 +271,7 @@ def plan(
     headroom: float = HEADROOM,
     keep: int = KEEP,
     rates: Mapping[str, float] = MappingProxyType({}),
+    tool: str | None = None,
 ) -> Planned:
     """Compose complete configs for a job that fit the hardware it names, best first.
 
@@ -273,6 +284,7 @@ def plan(
         headroom: The fraction of GPU memory that safe plans leave free, from 0 to below 1.
         keep: The number of plans to return.
         rates: Inputs of [the cost model](costs.md) by name, such as those that `calibrate` finds.
+        tool: The tool that is to run the plans, by its name: methods that it does not have are left out.
 
     Returns:
         A `Planned`; `plans` may be empty, and `none_because` then names the limit.
@@ -289,7 +301,7 @@ def plan(
         >>> [each.fits for each in plan(job).plans[:2]]
         [True, True]
     """
-    *_, last = plan_by_piece(config, goal=goal, quality=quality, headroom=headroom, keep=keep, rates=rates)
+    *_, last = plan_by_piece(config, goal=goal, quality=quality, headroom=headroom, keep=keep, rates=rates, tool=tool)
     assert last is not None  # noqa: S101 - only what comes before the last is
     return last
 
@@ -302,6 +314,7 @@ def plan_by_piece(
     headroom: float = HEADROOM,
     keep: int = KEEP,
     rates: Mapping[str, float] = MappingProxyType({}),
+    tool: str | None = None,
 ) -> Iterator[Planned | None]:
     """Yield what `plan` finds, last.
 
@@ -331,7 +344,7 @@ def plan_by_piece(
         if candidates is None:
             yield None
             continue
-        chosen = tuple(_different(map(partial(_proposal, found, bench), candidates), keep))
+        chosen = _chosen([_proposal(found, bench, each) for each in candidates], TOOLS.get(tool or ""), keep)
         first = tuple(each for each in chosen if each.safe and each.host_room is None)
         if len(first) == keep:
             break
@@ -362,6 +375,16 @@ def _proposal(first: Found, bench: Bench, each: Candidate | Served) -> Proposal:
         seconds_of(price), price.tokens, each.safe, roofline.host_room if each.spills else None,
         (price.flops - price.again) / roofline.flops / price.seconds,
     )  # fmt: skip
+
+
+def _chosen(proposals: Sequence[Proposal], tool: Tool | None, keep: int) -> tuple[Proposal, ...]:
+    """Return the best that differ: those that a tool runs, others only where these are few."""
+    if tool is None:
+        return tuple(_different(proposals, keep))
+    own = _different((each for each in proposals if each.is_run_by(tool)), keep)
+    named = {id(each) for each in own}
+    more = _different((each for each in proposals if id(each) not in named), keep) if len(own) < FEW else []
+    return (*own, *more)[:keep]
 
 
 _HARDWARE = frozenset({Hardware.num_gpus, Hardware.accelerator})

@@ -11,7 +11,7 @@ from memcore.estimation import estimate
 from memcore.memory.estimate import Estimate
 from memcore.networks.network import Network
 from memcore.questions.searching.layouts import Layout, config_of
-from memcore.questions.searching.spaces import Space
+from memcore.questions.searching.spaces import Part, Space
 from memcore.records import dataclass
 from memcore.tensors.tape import ALIGNMENT
 from memcore.trace.program import Program
@@ -52,6 +52,10 @@ class Growths:
     def least(self, layout: Layout) -> int:
         """Return bytes that a layout surely has besides those of `Floor`: nothing is said."""
         return 0
+
+    def parts(self, layout: Layout) -> list[Part]:
+        """Return what stages have between steps: nothing is said."""
+        return []
 
     def growth(self, layout: Layout) -> int | None:
         """Bytes that each layer surely keeps of one sequence, from a step without a pipeline; None: it is not said.

@@ -20,8 +20,10 @@ from memcore.questions.searching.kinds import config_as, kinds_of
 from memcore.questions.searching.layouts import PATHS, SHARES, Layout, Settings
 from memcore.questions.searching.spaces import (
     Floor,
+    Part,
     Space,
     Tried,
+    divides_experts,
     floor_of,
     plan,
     sent,
@@ -86,6 +88,11 @@ class Question:
     def least(self, layout: Layout, growth: int | None = None) -> int:
         """Return bytes that a layout surely has; `growth` as in `Floor.bytes`."""
         return self.floor.bytes(self.space, layout, growth)
+
+    def staged(self, layout: Layout, growth: int, parts: Sequence[Part]) -> int:
+        """Return bytes that some stage of a layout surely has, as in `Floor.staged`."""
+        divided = layout.tensor if layout.experts == 1 else divides_experts(self.space, layout, self.usual)
+        return self.floor.staged(self.space, layout, growth, parts, divided)
 
     def key(self, layout: Layout) -> Key:
         """Return what a layout is called."""

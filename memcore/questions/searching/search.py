@@ -272,10 +272,12 @@ def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, ke
     if left < needed:
         return True
     layers = growths_of(question.text, question.space)
+    growth = layers.growth(layout)
+    if question.ceiling - question.least(layout, growth) < needed:
+        return True
     if question.ceiling - layers.least(layout) < needed:
         return True
-    growth = layers.growth(layout)
-    return question.ceiling - question.least(layout, growth) < needed
+    return growth is not None and question.ceiling - question.staged(layout, growth, layers.parts(layout)) < needed
 
 
 def _needed(question: Question, layout: Layout, tally: Tally, keep: int) -> int:

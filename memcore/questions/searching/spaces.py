@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import accumulate
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from memcore.config.devices import node_of
 from memcore.config.engine import EngineSettings
@@ -312,7 +312,7 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, layers: La
         all_reduces=traffic.all_reduces,
         narrow_gathers=usual.narrow_gathers,
         dispatch=usual.dispatch,
-        divides_experts=_divides_experts(space, layout, usual),
+        divides_experts=divides_experts(space, layout, usual),
         sends_behind=usual.sends_behind and layout.stages > 1 and policy.chunks > 1,
         updated=usual.updated,
         updating=usual.updating,
@@ -320,7 +320,7 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, layers: La
     )
 
 
-def _divides_experts(space: Space, layout: Layout, usual: Plan) -> int:
+def divides_experts(space: Space, layout: Layout, usual: Plan) -> int:
     """Ranks that divide each expert: as many as divide the other layers, if an engine divides experts and they fit."""
     if not usual.divides_experts or layout.experts == 1:
         return 1
@@ -352,6 +352,18 @@ def ends_of(layers: int, stages: int, counted: int) -> tuple[int, ...]:
     shares[-1] -= 1
     shares[0] -= counted > 1
     return tuple(shares)
+
+
+class Part(NamedTuple):
+    """What a stage of a pipeline has, whatever its micro-batches are."""
+
+    number: int
+    kept: int
+    """Bytes between steps, of the shards of one rank."""
+    layers: int
+    dense: int
+    """Parameters of its layers, as in `Floor`."""
+    routed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,6 +429,26 @@ class Floor:
             return max(layers * each, (parameters * self.parameter + states) // stages)
         return (parameters * self.parameter + whole + states) * layers // self.layers + activations + loss
 
+    def staged(self, space: Space, layout: Layout, growth: int, parts: Iterable[Part], divided: int) -> int:
+        """Return bytes below which the highest of some stages cannot be: when a micro-batch comes back, and after that.
+
+        Earlier stages have more micro-batches in flight. Gradients of a pipeline are whole from the first that comes
+        back to the last one; parameters stay gathered where a policy says so. `divided`: ranks that split an expert.
+        """
+        policy = space.row.policies[layout.policy]
+        gathers = layout.shards > 1 and not policy.offloaded and space.row.sharded == "parameters"
+        gathered = self.gathered if gathers and not policy.resharded else 0
+        whole = gathered + (self.summed if gathers and layout.stages > 1 and layout.micro_batches > 1 else 0)
+        highest = 0
+        for number, kept, layers, dense, routed in parts:
+            parameters = dense // layout.tensor + routed // (layout.experts * divided)
+            flying = max(min(layout.stages - number, layout.micro_batches), 1)
+            again = flying if layout.micro_batches > flying else flying - 1
+            each = layers * layout.micro_batch * growth
+            forward, backward = gathered * parameters + flying * each, whole * parameters + again * each
+            highest = max(highest, kept + max(forward, backward))
+        return highest
+
     def _whole(self, space: Space, layout: Layout) -> int:
         """Return bytes for each parameter of a layer that data-parallel ranks do not share for a while."""
         if space.row.sharded != "parameters" or layout.shards == 1:
@@ -451,7 +483,7 @@ def floor_of(job: Job) -> Floor:
     )
     layers = sum(count * sum(model.size(weight.shape) for weight in layer.weights()) for layer, count in model.layers)
     each_layer = tuple(
-        _apart(model, layer)
+        apart(model, layer)
         for run, times in zip(model.network.runs, model.repeats, strict=True)
         for layer in run * times
     )
@@ -478,7 +510,7 @@ def floor_of(job: Job) -> Floor:
 
 
 @lru_cache(maxsize=256)
-def _apart(model: Model, layer: Layer) -> tuple[int, int]:
+def apart(model: Model, layer: Layer) -> tuple[int, int]:
     """Return parameters of a layer: all but those of routed experts, and these."""
     routed = sum(model.size(weight.shape) for ffn in layer.ffns if isinstance(ffn, Experts) for weight in ffn.experts)
     return sum(model.size(weight.shape) for weight in layer.weights()) - routed, routed

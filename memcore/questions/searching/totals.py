@@ -27,7 +27,7 @@ from memcore.networks.network import Layer
 from memcore.questions.searching.growth import RUN, grown
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.peaks import Amount, Fixed, Peaks, Vector, highest, names
-from memcore.questions.searching.spaces import Space
+from memcore.questions.searching.spaces import Part, Space, apart
 from memcore.records import dataclass
 from memcore.symbols import product
 from memcore.trace.job import Job
@@ -39,7 +39,7 @@ Sizes = Mapping[str, int]
 
 COUNTS = ("mb", "mu", "mf")
 """Symbols for micro-batches, which stages add."""
-FEW = 4
+FEW = 16
 """Evaluations after which a program is reduced to what can be its peak; that takes as long as some of them."""
 
 
@@ -126,6 +126,7 @@ class Totals:
         self._narrowed: dict[tuple[object, ...], tuple[Vector, ...]] = {}
         self._kept: dict[tuple[object, ...], tuple[int, int]] = {}
         self._gradients: dict[tuple[object, ...], int] = {}
+        self._stacks: dict[tuple[int, ...], tuple[int, int, int]] = {}
         self._lines: dict[tuple[int, ...], Line] = {}
         self._numbers: dict[tuple[int, int], tuple[int, ...]] = {}
         self._growths: dict[tuple[int, ...], int | None] = {}
@@ -168,6 +169,32 @@ class Totals:
             + self._gradients[self._key_of_kept(layout, structure, number)]
             for number in self.numbers(structure, layout.stages)
         )
+
+    def parts(self, layout: Layout) -> list[Part]:
+        """Return what stages have between steps, without recording one; nothing of ranks that take turns."""
+        point = self._point(layout)
+        structure = point if isinstance(point, MemcoreError) else self._structure(layout, point)
+        if isinstance(point, MemcoreError) or isinstance(structure, MemcoreError) or structure.job.schedule in LOOPED:
+            return []
+        return [
+            Part(number, self._keeps(layout, point, structure, number)[0], *self._layers(layout, structure, number))
+            for number in self.numbers(structure, layout.stages)
+        ]
+
+    def _layers(self, layout: Layout, structure: Structure, number: int) -> tuple[int, int, int]:
+        """Return how many layers a stage has, and their parameters: those of routed experts apart."""
+        key = structure.share, layout.stages, number
+        found = self._stacks.get(key)
+        if found is None:
+            model = self._cut(layout, structure, number).job.model
+            each = [
+                apart(model, layer)
+                for run, times in zip(model.network.runs, model.repeats, strict=True)
+                for layer in run * times
+            ]
+            found = len(each), sum(dense for dense, _ in each), sum(routed for _, routed in each)
+            self._stacks[key] = found
+        return found
 
     def job(self, layout: Layout) -> Job | MemcoreError:
         """Return the job of a layout's structure, with another layout's sizes."""

@@ -108,6 +108,8 @@ class LlamaCppSettings(Section, path="engine", engines=_CPP):
 
 
 SECTIONS = (LlamaCppSettings,)
+SOLVED: Mapping[str, str] = {"layers": LlamaCppSettings.n_gpu_layers}
+"""What people call a setting of which they look for the largest value."""
 IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     LlamaCppSettings.n_gpu_layers: (
         "-ngl：放在 GPU 上的层数，从最后一层数起；输出头算一层（2026 年以前最后放）。",
