@@ -28,8 +28,9 @@ def ask(session: Session, message: Message) -> Iterator[Patch]:
     if "model" not in found and session.config is not None and isinstance(session.config.model, str):
         found["model"] = session.config.model
     named = Hardware.accelerator in found or Hardware.gpu_memory_gb in found
-    place = {path: form.texts.get(path, "") for path in _PLACE}
-    kept: dict[str, str] = {Hardware.num_gpus: "1"} if named else place
+    kept: dict[str, str] = {path: form.texts.get(path, "") for path in _PLACE}
+    if named:
+        kept = {Hardware.num_gpus: "1"}
     texts = {path: text for path, text in {**kept, **found}.items() if text}
     fresh = with_task(texts, task, frozenset(texts))
     record_example(session, Form({}), "")
@@ -39,5 +40,5 @@ def ask(session: Session, message: Message) -> Iterator[Patch]:
     yield from load(session, Form(fresh), message)
 
 
-_PLACE = (Hardware.accelerator, Hardware.num_gpus, Hardware.gpu_memory_gb)
+_PLACE: tuple[str, ...] = (Hardware.accelerator, Hardware.num_gpus, Hardware.gpu_memory_gb)
 """What a question without a GPU leaves as it is."""
