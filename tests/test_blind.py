@@ -341,15 +341,18 @@ are known. A start of Qwen3.8-27B in int4 on an A100 has 1.1 GiB more cache than
 def test_later_boots():
     """Those of one start, whose tower takes less than its images should, are beyond their range by 0.06 GiB.
 
-    DeepSeek-V4-Flash in 0.22.1, where queries were not known to be sharded, has 3.7 GiB less on eight RTX PRO 5000.
+    Low is DeepSeek-V4-Flash on eight RTX PRO 5000, with 3.7 GiB less: no release near 0.22 has its attention for them.
     """
     assert len({each["id"] for each in LATER_BOOTS}) == len(LATER_BOOTS) == 38
     results = predicted("boots_second")
     assert all(each.predicted is not None for each in results)
-    off = sorted(abs(each.error) for each in results if each.error is not None and each.quantity != "fits")
+    stated = {each["id"] for each in LATER_BOOTS if each["confidence"] != "low"}
+    found = [each for each in results if each.id in stated and each.error is not None and each.quantity != "fits"]
+    assert len(found) == 27
+    off = sorted(abs(each.error) for each in found)
     assert median(off) < 0.03
-    assert off[int(0.9 * len(off))] < 0.12
-    assert sum(each.inside is False for each in results) == 3
+    assert off[int(0.9 * len(off))] < 0.09
+    assert sum(each.inside is False for each in found) == 2
     assert {each.verdict for each in results if each.verdict is not None} == {"right"}
 
 
@@ -591,6 +594,33 @@ def test_latest():
     check_written_down(LATEST_OUTCOMES, 15)
     verdicts = accuracy([each for each in LATEST_OUTCOMES if each["confidence"] != "low"]).results
     assert Counter(each.verdict for each in verdicts) == {"right": 6, "close": 1}
+
+
+OTHERS = truth("others_blind")
+"""45 readings and 20 outcomes of starts of llama.cpp, Ollama, SGLang, TensorRT-LLM, TGI and LMDeploy, written down before they
+were predicted. First predictions: of 45 readings the median was 0.7 % off, the 90th percentile 27 %, 25 of 32 were in their
+range; of 12 with high confidence 0.01 %, 27 % and 7 of 8; of 20 outcomes 19 were right and one close. What was found: before
+July 2025 llama.cpp's gates are two operations; before 2026, and with Ollama's engines, the output goes to the GPU last; `-ngl`
+counts layers that predict tokens; before 0.5.14 SGLang's --disable-cuda-graph leaves graphs of prompts. Two descriptions
+lacked a build and a program. Open: 6 GiB that graphs of DeepSeek-R1 take in SGLang 0.4.10 and less with none of its sizes, its
+cache on MI300X in 0.4.2, mixes of quants that no table has, and a branch from before MTP was merged."""
+
+
+def test_others():
+    """Of what is sure only graphs of SGLang are off; beyond their range are a mix of quants and DeepSeek-R1 in SGLang 0.4."""
+    check_written_down(OTHERS, 65)
+    results = predicted("others_blind")
+    assert all(each.predicted is not None for each in results)
+    found = [each for each in results if each.error is not None and each.verdict is None]
+    errors = sorted(abs(each.error) for each in found)
+    assert median(errors) < 0.002
+    assert errors[int(0.85 * len(errors))] < 0.15
+    assert sum(each.inside is False for each in found) == 3
+    certain = {each["id"] for each in OTHERS if each["confidence"] == "high"}
+    sure = sorted(abs(each.error) for each in found if each.id in certain)
+    assert len(sure) == 12
+    assert sure[-2] < 0.01
+    assert Counter(each.verdict for each in results if each.verdict is not None) == {"right": 19, "close": 1}
 
 
 @pytest.mark.parametrize(

@@ -172,10 +172,8 @@ def _check_class(config: Mapping[str, object]) -> None:
 
 _LABELLED = re.compile(r"For(SequenceClassification|TokenClassification|RewardModeling|QuestionAnswering)$")
 _BARE = re.compile(r"(?<!LMHead)(?<!DoubleHeads)Model$")
-_HEAD_UNKNOWN = re.compile(
-    r"For(?!CausalLM|ConditionalGeneration|MaskedLM|PreTraining|Retrieval|ActionPrediction)[A-Z]\w*$"
-)
-"""Classes named for a head that has no row; what is counted then has none, or that for words."""
+_HEADS_COUNTED = ("CausalLM", "ConditionalGeneration", "MaskedLM", "PreTraining", "Retrieval", "ActionPrediction")
+"""What classes are for, of which nothing is missed: heads of words, and parts with rows of their own."""
 
 
 _LABELS_OF_ANSWERS = ("gptj",)
@@ -262,7 +260,8 @@ def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) 
     labelled = _LABELLED.search(name)
     if name in _OWN_HEADS:
         return _with_head(model, _own_head(config))
-    if not labelled and _HEAD_UNKNOWN.search(name):
+    _, named, head = name.rpartition("For")
+    if named and not labelled and head[:1].isupper() and not head.startswith(_HEADS_COUNTED):
         model = replace(model, warnings=(*model.warnings, Message("found {!r}, whose head is not counted", name)))
     if not labelled and (own or not _BARE.search(name)):
         return model

@@ -253,13 +253,23 @@ def _activated(part: FeedForward | Experts, tensor: Tensor) -> Tensor:
     return apply("XIELU" if part.activation == "xielu" else "GELU", tensor)
 
 
+def _gated(to: Builder, gate: Tensor, up: Tensor | None = None) -> Tensor:
+    """An activation times an up projection: another tensor's, or the second half of each row."""
+    if to.batch.release.gates_at_once:
+        return gated("GLU", gate, up)
+    if up is None:
+        half, whole = gate.ne[0] // 2, gate
+        gate, up = (cont(view(whole, (half, *whole.ne[1:]), whole.nb[1:], 4 * half * place)) for place in (0, 1))
+    return apply("MUL", apply("SILU", gate), up)
+
+
 def _dense(to: Builder, part: FeedForward, tensor: Tensor, suffix: str) -> Tensor:
     up = to.linear(f"ffn_up{suffix}", tensor)
     gate = to.optional(f"ffn_gate{suffix}.weight")
     if gate is not None:
-        found = gated("GLU", to.linear(f"ffn_gate{suffix}", tensor), up)
+        found = _gated(to, to.linear(f"ffn_gate{suffix}", tensor), up)
     elif part.fused:
-        found = gated("GLU", up)
+        found = _gated(to, up)
     else:
         found = _activated(part, up)
     return to.linear(f"ffn_down{suffix}", found)
@@ -346,13 +356,13 @@ def _expert_matrices(to: Builder, part: Experts, rows: Tensor, ids: Tensor) -> T
         both = product("ffn_gate_up_exps", rows)
         half = both.ne[0] // 2
         gate = view(both, (half, *both.ne[1:3]), both.nb[1:3])
-        inner = gated("GLU", gate, view(both, (half, *both.ne[1:3]), both.nb[1:3], 4 * half))
+        inner = _gated(to, gate, view(both, (half, *both.ne[1:3]), both.nb[1:3], 4 * half))
     elif part.gated and to.batch.release.fuses_gates:
         up, gate = to.weight("ffn_up_exps.weight"), to.weight("ffn_gate_exps.weight")
         inner = shaped("MOE_FUSED_UP_GATE", (up.ne[1], ids.ne[0], ids.ne[1]), up, gate, rows, ids)
     elif part.gated:
         up = product("ffn_up_exps", rows)
-        inner = gated("GLU", product("ffn_gate_exps", rows), up)
+        inner = _gated(to, product("ffn_gate_exps", rows), up)
     else:
         inner = _activated(part, product("ffn_up_exps", rows))
     return product("ffn_down_exps", inner)

@@ -47,7 +47,7 @@ class Flags:
     """`-ctv`"""
     gpus: int = 1
     gpu_layers: int = EVERY
-    """`-ngl`: the output counts as one more layer."""
+    """`-ngl`: the output counts as one more layer, which before 2026 is there only with all the others."""
     split: str = "layer"
     """`-sm`: none, layer, row."""
     shares: tuple[float, ...] = ()
@@ -126,6 +126,10 @@ class Release:
     room for those of all tokens was reserved."""
     drafts_together: bool = True
     """One context drafts for all slots; before, each slot had a context of its own with its cache and its buffers."""
+    output_first: bool = True
+    """The output is the first that goes to the GPUs; before, the last."""
+    gates_at_once: bool = True
+    """A gate's activation and its product are one operation with a result of its own; before, two in place."""
     tables_with_output: bool = False
     """Embeddings of each layer (Gemma 3n, 4) lie with the output, where its device reads rows of their type; since
     then, with the token embedding on the host."""
@@ -133,23 +137,27 @@ class Release:
 
 _OLD = Release(
     fuses_experts=False, rotates_caches=False, unpacks_in_place=False, half_mask=False, takes_embeddings=False,
-    outputs_by_slots=False, drafts_together=False, tables_with_output=True,
+    outputs_by_slots=False, drafts_together=False, tables_with_output=True, output_first=False,
 )  # fmt: skip
 _IK = replace(_OLD, fuses_norms=True, fuses_gates=True)
+_EARLY = replace(_OLD, gates_at_once=False)
 _SPRING = Release(unpacks_in_place=False, half_mask=False, outputs_by_slots=False, drafts_together=False)
 _WINTER = replace(_SPRING, tables_with_output=True)
 RELEASES: Mapping[str, Release] = {
-    "2026": Release(), "spring": _SPRING, "winter": _WINTER, "2025": _OLD, "ik": _IK,
+    "2026": Release(), "spring": _SPRING, "winter": _WINTER, "2025": _OLD, "early": _EARLY,
+    "ik": _IK,
 }  # fmt: skip
-"""llama.cpp by what it reserves: since June 2026, since April, before that in 2026, in 2025; and ik_llama.cpp of 2025.
+"""llama.cpp by what it reserves: since June 2026, since April, before that in 2026, since July 2025, before that; and
+ik_llama.cpp of 2025.
 
 Sources: ggml-org/llama.cpp#23764 (the mask in fp16) and #23861 (outputs), both of the end of May 2026, and #23907 (room
 for unpacked caches), which was in the builds of 4 June; #22838 (one context drafts for all slots), of May 2026; #21612
-(embeddings of each layer), of 8 April 2026.
+(embeddings of each layer), of 8 April 2026; #18148 (the output), of December 2025; #14158
+(gates), of 29 June 2025. Ollama's own engine leaves the output, too (llm/server.go, `assignLayers`).
 """
-_BUILDS = ((7600, "2025"), (8710, "winter"), (9300, "spring"))
-"""The first build of 2026, about that of 8 April and, at the earliest, that of the later changes: 9272 of 22 May had
-none of them (#23527)."""
+_BUILDS = ((5780, "early"), (7600, "2025"), (8710, "winter"), (9300, "spring"))
+"""About the first build of July 2025, the first of 2026, about that of 8 April and, at the earliest, that of the later
+changes: 9272 of 22 May had none of them (#23527)."""
 _ROWS = frozenset({"F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"})
 """Types whose rows CUDA's and Vulkan's kernels read (`ggml_backend_cuda_device_supports_op`, GET_ROWS)."""
 
@@ -214,8 +222,9 @@ class Layout:
     def _device_of(self, layer: int) -> str:
         count = len(self.layers)
         on_gpu = min(self.flags.gpu_layers, count + 1)
-        first = count + 1 - on_gpu
-        if not self.gpus or layer < first:
+        end = count + (on_gpu > count or self.release.output_first)
+        first = end - on_gpu
+        if not self.gpus or not first <= layer < end:
             return HOST
         if self.flags.split == "none" or len(self.gpus) == 1:
             return self.gpus[0]

@@ -146,7 +146,9 @@ def options(read: Defaults, basics: Basics) -> Options:
     draft = None if basics.draft is None else _draft(read, basics.draft, flags)
     head = head_of(basics.model, basics.speculation) if basics.speculation is not None else None
     if head is not None:
-        flags = replace(flags, checkpoints=flags.checkpoints + _proposed(basics))
+        # -ngl counts the head's layers, which lie between the others and the output (n_layer_all)
+        layers = min(flags.gpu_layers, max(flags.gpu_layers - head.num_layers, 1))
+        flags = replace(flags, gpu_layers=layers, checkpoints=flags.checkpoints + _proposed(basics))
         draft = _head(read, basics.model, head, name, flags)
     return Options(
         flags=flags,

@@ -29,7 +29,7 @@ class LlamaCppSettings(Section, path="engine", engines=_CPP):
 
     n_gpu_layers = setting(
         Integer(minimum=0), "Layers on GPUs",
-        "-ngl: layers on the GPU, counted from the last; the output head counts as one.",
+        "-ngl: layers on the GPU, counted from the last; the output head counts as one, until 2026 after all layers.",
         flag="n-gpu-layers", default="all",
     )  # fmt: skip
     n_batch = setting(
@@ -109,7 +109,10 @@ class LlamaCppSettings(Section, path="engine", engines=_CPP):
 
 SECTIONS = (LlamaCppSettings,)
 IN_CHINESE: Mapping[str, tuple[str, ...]] = {
-    LlamaCppSettings.n_gpu_layers: ("-ngl：放在 GPU 上的层数，从最后一层数起；输出头算一层。", "GPU 上的层数"),
+    LlamaCppSettings.n_gpu_layers: (
+        "-ngl：放在 GPU 上的层数，从最后一层数起；输出头算一层（2026 年以前最后放）。",
+        "GPU 上的层数",
+    ),
     LlamaCppSettings.n_batch: ("-b：逻辑批大小，以 token 计。", "批次"),
     LlamaCppSettings.n_ubatch: ("-ub：物理批大小，以 token 计；决定计算缓冲区的大小。", "微批次"),
     LlamaCppSettings.flash_attn: ("-fa：使用 flash 注意力。", "Flash attention"),

@@ -90,6 +90,8 @@ _SMALLER = (
 """Releases before which GPUs of 24 and 32 GB had shorter chunks and fewer graphs than now."""
 _PROMPTS = (0, 5, 10)
 """The release that captures graphs of prompts without being asked to (enable_piecewise_cuda_graph before)."""
+_PHASES = (0, 5, 14)
+"""The first release whose --disable-cuda-graph turns off graphs of prompts, too (CudaGraphConfig)."""
 _AS_MANY = (0, 5, 22)
 """The first release that leaves room for graphs of no more sequences than may run; it captures no more in any."""
 _DRAFTING = (((0, 5, 10), 2), ((0, 5, 14), 4))
@@ -115,7 +117,7 @@ class Options:
     prefill_graphs: bool
     """Graphs of prompts are captured, too."""
     captures: bool = True
-    """Graphs are captured at all; room for them is left in either case (srt/server_args.py)."""
+    """Graphs of decoding are captured; room for them is left in either case (srt/server_args.py)."""
     deepep: str | None = None
     """The mode of DeepEP, where it sends tokens to experts."""
     slots: bool = False
@@ -167,6 +169,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     kept = fraction is not None and _gives_to_aiter(basics, number)
     compresses = basics.model.network.family == FAMILY
     page = read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1
+    captures = not read.given(SglangSettings.disable_cuda_graph)
     return Options(
         fraction=_AITER_SHARE * fraction if kept and fraction is not None else fraction,
         chunk=chunk,
@@ -176,8 +179,8 @@ def options(read: Defaults, basics: Basics) -> Options:
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, WINDOW_RATIO if compresses else 0.8),
         state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
         states=_states(read, requests),
-        prefill_graphs=derives and _captures_prompts(basics, number),
-        captures=not read.given(SglangSettings.disable_cuda_graph),
+        prefill_graphs=derives and _captures_prompts(basics, number) and (captures or number < _PHASES),
+        captures=captures,
         deepep=read.take(SglangSettings.deepep_mode, "auto") if _sends(read, basics) == "deepep" else None,
         slots=_sends(read, basics) == "flashinfer",
         aiter=kept,
@@ -555,12 +558,11 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    captured = []
-    if chosen.captures:
-        prompts = chosen.chunk if chosen.prefill_graphs else 0
-        captured = graphs(job, stage, step, largest=chosen.graphs, prompts=prompts, number=chosen.number)
+    prompts = chosen.chunk if chosen.prefill_graphs else 0
+    largest, number = chosen.graphs if chosen.captures else 0, chosen.number
+    captured = graphs(job, stage, step, largest=largest, prompts=prompts, number=number) if prompts or largest else []
     kept = [] if step.allocates_in_experts else expert_workspace(step, stage)
-    fused = [] if chosen.deepep or chosen.slots else fused_sums(job, chosen.number)
+    fused = [] if chosen.deepep or chosen.slots else fused_sums(job, number)
     return [*kept, *peak, *captured, *fused, *_exchanged(job, chosen)]
 
 
