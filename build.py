@@ -55,8 +55,9 @@ PYSCRIPT_PARTS = ("core", "error")
 
 
 PLAIN_FILES = (
-    "accuracy.html", "app.js", "controls.js", "early.js", "files.js", "icon.svg", "main.py", "manifest.webmanifest",
-    "own.js", "sizes.js", "start.js", "timeline.js", "tracks.js", "trouble.js", "view.js", "waiting.js", "zip.js",
+    "accuracy.html", "app.js", "controls.js", "early.js", "files.js", "headers.js", "icon.svg", "main.py",
+    "manifest.webmanifest", "own.js", "sizes.js", "start.js", "timeline.js", "tracks.js", "trouble.js", "view.js",
+    "waiting.js", "zip.js",
 )  # fmt: skip
 """Files of the page that are published as they are."""
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memcore.questions.searching.search import search
     from memcore.questions.sharing import Shared, share
     from memcore.questions.solving import Solution, solve
+    from memcore.tools.fetching import fetch
     from memcore.tools.loading import load
     from memcore.version import __version__
 
@@ -52,6 +53,7 @@ __all__ = [
     "advise",
     "calibrate",
     "estimate",
+    "fetch",
     "load",
     "plan",
     "reconcile",
@@ -83,6 +85,7 @@ _HOMES = {
     "advise": "memcore.questions.advising.advise",
     "calibrate": "memcore.questions.calibrating",
     "estimate": "memcore.estimation",
+    "fetch": "memcore.tools.fetching",
     "load": "memcore.tools.loading",
     "plan": "memcore.questions.planning.plan",
     "reconcile": "memcore.questions.reconciling.reconcile",

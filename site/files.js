@@ -1,6 +1,8 @@
 // Files and texts from outside: dropped, pasted, chosen, or fetched from the model hub at a click.
+import { header, isCheckpoint } from "./headers.js";
 import { byId, openAnother, place, say, word } from "./view.js";
 
+const MOST = 2 ** 24; // bytes of a text: indices of checkpoints with many experts have up to ten million
 let send = () => {};
 
 export function listenToFiles(carrier) {
@@ -8,9 +10,13 @@ export function listenToFiles(carrier) {
   // Several files at once are one job, such as a config.json and a config of DeepSpeed.
   const take = async (list) => {
     const files = [...list].slice(0, 8);
-    const large = files.find((file) => file.size > 2 ** 22);
-    if (large) say(`${large.name}: > 4 MiB`);
-    else if (files.length) receive(files.map((file) => file.name), await Promise.all(files.map(readText)));
+    const large = files.find((file) => file.size > MOST && !isCheckpoint(file.name));
+    if (large) return say(`${large.name}: > 16 MiB`);
+    try {
+      if (files.length) receive(files.map((file) => file.name), await Promise.all(files.map(readText)));
+    } catch (error) {
+      say(error.message);
+    }
   };
   for (const id of ["import-file", "file"]) {
     document.addEventListener("change", ({ target }) => { if (target.id === id) take(target.files); });
@@ -28,7 +34,8 @@ export function listenToFiles(carrier) {
     if (event.target.matches?.("input, select, textarea") || text.length < 8) return;
     receive([word("pasted")], [text]);
   });
-  byId("hub-fetch").addEventListener("click", fetchFromHub);
+  byId("hub-fetch").addEventListener("click", () => send({ do: "hub", id: byId("hub-id").value.trim() }));
+  addEventListener("memcore:hub", ({ detail }) => fetchFromHub(detail));
   byId("import-take").addEventListener("click", () => receive([word("pasted")], [byId("import-text").value]));
 }
 
@@ -39,8 +46,11 @@ async function takeLog(file) {
   document.querySelector("[data-do=reconcile]").click();
 }
 
-// Text as it is; of a PNG the text chunk in which its config was saved.
+// Text as it is; of a PNG the text chunk in which its config was saved; of a checkpoint its header.
 async function readText(file) {
+  if (isCheckpoint(file.name)) {
+    return header(file.name, async (from, to) => new Uint8Array(await file.slice(from, to).arrayBuffer()));
+  }
   const bytes = new Uint8Array(await file.arrayBuffer());
   const text = new TextDecoder().decode(bytes);
   if (bytes[0] !== 0x89) return text;
@@ -53,21 +63,30 @@ function receive(names, files) {
   send({ do: "import", name: names.join(", "), names, files, entry: place.entry });
 }
 
-// The only request to another place, and only at a click: a public config.json of the model hub.
-async function fetchFromHub() {
-  const id = byId("hub-id").value.trim();
-  const error = byId("import-error");
-  error.textContent = "";
-  if (!/^[\w.-]+\/[\w.-]+$/u.test(id)) {
-    error.textContent = word("hub-wrong");
-    return;
-  }
+// The only requests to another place, and only at a click: Python says which files of the hub describe a model. First the
+// hub lists what there is, then these files are asked for, of weights their headers alone.
+async function fetchFromHub({ id, listing, files }) {
+  byId("import-error").textContent = "";
   try {
-    const options = { credentials: "omit", referrerPolicy: "no-referrer" };
-    const answer = await fetch(`https://huggingface.co/${id}/resolve/main/config.json`, options);
-    if (!answer.ok) throw new Error(`${answer.status}`);
-    receive([id], [await answer.text()]);
+    if (listing) send({ do: "hub", id, listing: await (await ask(listing)).text() });
+    else receive(files.map(({ name }) => `${id}/${name}`), await Promise.all(files.map(readFromHub)));
   } catch (failure) {
-    error.textContent = `${word("hub-failed")} ${failure.message}`;
+    byId("import-error").textContent = `${word("hub-failed")} ${failure.message}`;
   }
+}
+
+async function readFromHub({ name, address }) {
+  if (!isCheckpoint(name)) return (await ask(address)).text();
+  return header(name, async (from, to) => {
+    const answer = await ask(address, { range: `bytes=${from}-${to - 1}` });
+    if (answer.status === 206) return new Uint8Array(await answer.arrayBuffer());
+    answer.body.cancel(); // a whole file of gigabytes
+    throw new Error(`${name}: ${answer.status}`);
+  });
+}
+
+async function ask(address, headers = {}) {
+  const answer = await fetch(address, { credentials: "omit", referrerPolicy: "no-referrer", headers });
+  if (!answer.ok) throw new Error(`${new URL(address).pathname.split("/").pop()}: ${answer.status}`);
+  return answer;
 }

@@ -189,6 +189,9 @@ const SHOW = {
   pins(links) {
     keep({ pins: links });
   },
+  hub(detail) {
+    dispatchEvent(new CustomEvent("memcore:hub", { detail }));
+  },
   say,
   copy(text, patch) {
     copy(text, patch.done);

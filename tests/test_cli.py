@@ -186,8 +186,7 @@ def test_explain_any_phase(job):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["estimate"], "error: model: is required, as in `memcore estimate --model llama-3.1-8b --adapter lora "
-         "--accelerator rtx-4090`\n"),
+        (["estimate"], "error: model: is required, as in `memcore estimate --model qwen3-8b --adapter lora --accelerator l4`\n"),
         (["estimate", "missing.json"], "error: missing.json: No such file or directory\n"),
         (["estimate", "--model", "gpt2", "--seq", "1x"], "error: training.sequence_length: expected a whole number such as 8192, 8k or 7B, "
          "found '1x'\n"),

@@ -77,6 +77,10 @@ READ = {
     SWIFT: {P: "bf16", "training.adapter.rank": 8, "training.adapter.target_modules": "all-linear", POLICY: "full",
             "training.gradient_accumulation_steps": 16, REENTRANT: True},
     SWIFT + "--tuner_type full": {"training.adapter.type": None, "training.adapter.rank": None},
+    SWIFT + "--tuner_type adalora --adalora_init_r 16 --lora_rank 4": {
+        "training.adapter.type": "adalora", "training.adapter.init_r": 16, "training.adapter.rank": None},
+    SWIFT + "--train_type boft": {"training.adapter.type": "boft", "training.adapter.block_size": 4},
+    SWIFT + "--train_type bone --reft_rank 8": {"training.adapter.type": "miss", "training.adapter.rank": 8},
     "NPROC_PER_NODE=4 " + SWIFT + "--deepspeed zero2_offload": {
         "hardware.num_gpus": 4, "engine.zero_stage": 2, "engine.offload_optimizer": "cpu", P: "bf16-mixed",
         "training.gradient_accumulation_steps": 4},

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memcore import estimate
+from memcore.errors import ConfigError
 from memcore.networks.parts import SpecialMixer
 from memcore.networks.read import read_model
 from memcore.networks.share import padded, shared
@@ -219,6 +220,11 @@ def test_clamped_gates_and_sinks():
     found = kept(GPT_OSS, clamped) - ATTENTION - SPARSE[0][1] - rows(2 * 192)
     assert 0 <= found <= ROUTER
     assert kept(GPT_OSS, clamped, kernel="flash") == kept(GPT_OSS, clamped)
+    job = {"model": GPT_OSS, "engine": "megatron", "parallelism": {"context_parallel_size": 2},
+           "training": {"sequence_length": S}, "hardware": {"num_gpus": 2}}  # fmt: skip
+    with pytest.raises(ConfigError, match="found 'p2p'; TransformerEngine has no attention with learned sinks"):
+        estimate(job)
+    assert estimate({**job, "engine": {"type": "megatron", "cp_comm_type": "a2a"}})
 
 
 def test_squared_relu_and_weights_in_one_kernel():

@@ -23,8 +23,11 @@ from browser import (
     view,
     visitor,
 )
+from test_checkpoints_listed import of_gguf
 
 from memcore.config.url import decode_fragment
+from memcore.networks.catalog import find_model
+from memcore.servers.llamacpp.gguf import gguf_file
 
 pytestmark = pytest.mark.machine
 
@@ -246,25 +249,66 @@ def test_nothing_is_lost(context, watched, site):
 
 
 def test_the_hub_is_asked_at_a_click_only(context, page, site):
-    """The one foreign request: this model's config.json, when its button is pressed, with nothing else sent."""
+    """The foreign requests: the files that describe this model, of weights the header, and nothing else is sent."""
     asked = []
     context.on(
         "request", lambda request: None if request.url.startswith((site, "data:", "blob:")) else asked.append(request)
     )
     model = {"model_type": "gpt2", "n_embd": 128, "n_head": 4, "n_layer": 3}
-    context.route(
-        "https://huggingface.co/**",
-        lambda route: route.fulfill(json=model, headers={"access-control-allow-origin": "*"}),
-    )
+    held = json.dumps({"a": {"dtype": "F32", "shape": [5, 5], "data_offsets": [0, 100]}}).encode()
+    weights = len(held).to_bytes(8, "little") + held + bytes(100)
+    open_to_all = {"access-control-allow-origin": "*"}
+
+    def answer(route):
+        name = route.request.url.rpartition("/")[2]
+        if "/api/" in route.request.url:
+            files = ("config.json", "README.md", "model.safetensors")
+            route.fulfill(
+                json={"sha": "c0ffee", "siblings": [{"rfilename": each} for each in files]}, headers=open_to_all
+            )
+        elif name == "config.json":
+            route.fulfill(json=model, headers=open_to_all)
+        else:
+            first, last = map(int, route.request.headers["range"].removeprefix("bytes=").split("-"))
+            route.fulfill(body=weights[first : last + 1], status=206, headers=open_to_all)
+
+    context.route("https://huggingface.co/**", answer)
     live(page, site)
     page.locator('[data-open="import"]').click()
     page.locator("#hub-id").fill("not an id")
     page.locator("#hub-fetch").click()
-    expect(page.locator("#import-error")).to_contain_text("Enter an id")
+    expect(page.locator("#import-error")).to_contain_text("expected an id of the hub")
     assert asked == []
-    page.locator("#hub-id").fill("some-org/some-model")
+    page.locator("#hub-id").fill("https://huggingface.co/some-org/some-model")
     page.locator("#hub-fetch").click()
     expect(page.locator("#model-json")).to_have_value(json.dumps(model, indent=2))
-    assert [request.url for request in asked] == ["https://huggingface.co/some-org/some-model/resolve/main/config.json"]
-    assert "cookie" not in asked[0].headers
-    assert page.evaluate("fetch('https://example.org/').then(() => 'sent', () => 'blocked')") == "blocked"
+    expect(page.locator("#notice")).to_contain_text("lists 1 tensors of 100 bytes")
+    base = "https://huggingface.co/some-org/some-model/resolve/c0ffee"
+    assert [request.url for request in asked] == [
+        "https://huggingface.co/api/models/some-org/some-model/revision/main", f"{base}/config.json",
+        *[f"{base}/model.safetensors"] * 2,
+    ]  # fmt: skip
+    assert [each.headers.get("range") for each in asked[2:]] == ["bytes=0-7", f"bytes=8-{7 + len(held)}"]
+    assert not any("cookie" in each.headers for each in asked)
+    context.route("https://cas-bridge.xethub.hf.co/**", lambda route: route.fulfill(body="", headers=open_to_all))
+    for host, done in (
+        ("example.org", "blocked"),
+        ("hf.co.example.org", "blocked"),
+        ("cas-bridge.xethub.hf.co", "sent"),
+    ):
+        assert page.evaluate(f"fetch('https://{host}/').then(() => 'sent', () => 'blocked')") == done
+
+
+def test_a_checkpoint_is_read_by_its_header(page, site):
+    """A GGUF file's vocabulary stays on its disk; what is no such file says so."""
+    tensors = gguf_file(find_model("Qwen/Qwen3-0.6B"), "Q8_0")
+    keys = {"general.name": "Qwen3 0.6B", "general.architecture": "qwen3", "qwen3.block_count": 28}
+    held = of_gguf({**keys, "tokenizer.ggml.tokens": ["token"] * 10**5, "general.file_type": 7}, tensors)
+    live(page, site)
+    page.locator('[data-open="import"]').click()
+    page.locator("#import-file").set_input_files({"name": "m.gguf", "mimeType": "", "buffer": held + bytes(2**22)})
+    expect(page.locator('[name="inference.quantization"]')).to_have_value("q8_0")
+    expect(page.locator('[name="model"]')).to_have_value("Qwen/Qwen3-0.6B")
+    page.locator('[data-open="import"]').click()
+    page.locator("#import-file").set_input_files({"name": "m.gguf", "mimeType": "", "buffer": b"GGUF" + bytes(20)})
+    expect(page.locator("#import-error")).to_contain_text("version")

@@ -838,6 +838,28 @@ def test_badge_and_card_say_the_verdict(link, language):
     assert f")](https://example.org/#{visit.session.fragment})" in markdown
 
 
+def test_a_checkpoint_is_described_by_several_files():
+    """What the hub has of a model: Python names the files, which then come in together."""
+    visit = Visit()
+    visit.do("hub", id="hf.co/org/tiny")
+    assert visit.last("hub")["listing"] == "https://huggingface.co/api/models/org/tiny/revision/main"
+    names = ["config.json", "hf_quant_config.json", "model.safetensors.index.json"]
+    listing = {"sha": "c0ffee", "siblings": [{"rfilename": each} for each in (*names, "a.bin")]}
+    visit.do("hub", id="hf.co/org/tiny", listing=json.dumps(listing))
+    assert [each["name"] for each in visit.last("hub")["files"]] == names
+    assert visit.last("hub")["files"][0]["address"] == "https://huggingface.co/org/tiny/resolve/c0ffee/config.json"
+    visit.do("hub", id="org/tiny:Q4_K_M", listing=json.dumps(listing))
+    assert "no GGUF files" in visit.html["import-error"]
+    quantized = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}}
+    index = {"metadata": {"total_size": 640}, "weight_map": {"h.0.a": "x"}}
+    files = [json.dumps(each) for each in ({"model_type": "gpt2", "n_layer": 2}, quantized, index)]
+    visit.do("import", name="org/tiny", names=names, files=files, entry=1)
+    assert json.loads(visit.session.form.pasted)["quantization_config"] == {"quant_method": "modelopt", **quantized}
+    assert "lists 1 tensors of 640 bytes" in visit.said[-1]
+    visit.do("import", name="m.gguf", names=["m.gguf"], files=["data:;base64,R0dVRg=="], entry=2)
+    assert "it ends early" in visit.html["import-error"]
+
+
 def test_two_files_are_one_job():
     """A model's config.json and a config of DeepSpeed, dropped together or one after the other; where each field is from."""
     model = {

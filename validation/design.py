@@ -112,6 +112,7 @@ def _checkpoints() -> Iterator[tuple[str, Config]]:
         "full": "full",
         "op": {"policy": "selective", "mode": "op"},
         "every2": {"policy": "selective", "every": 2},
+        "part": {"policy": "selective", "mode": "part"},
         "whole": {"policy": "full", "early_stop": False},
         "switch": {"policy": "full", "entry": "gradient_checkpointing_enable"},
     }

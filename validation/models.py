@@ -159,6 +159,9 @@ def checkpoint(model: Any, wanted: Checkpoints) -> None:
     for number, layer in enumerate(list(layers)):
         if wanted.policy == "selective" and wanted.mode == "op":
             layers[number] = checkpoint_wrapper(layer, context_fn=_selective_contexts(), **options)
+        elif wanted.policy == "selective" and wanted.mode == "part":
+            for name, part in list(layer.named_children()):
+                layer.register_module(name, checkpoint_wrapper(part, **options))
         elif wanted.policy == "full" or (number + 1) % wanted.every == 0:
             layers[number] = checkpoint_wrapper(layer, **options)
 

@@ -28,14 +28,16 @@ class Checkpointing(Section, path="training.activation_checkpointing", shorthand
     )
     mode = setting(
         Choice(
-            ("op", "layer"),
+            ("op", "layer", "part"),
             {
                 "op": "also save attention outputs and every second matrix product, as torchtitan does",
                 "layer": "checkpoint only every n-th layer",
+                "part": "checkpoint norms, attention and feed-forward layers on their own, as accelerate 1.8 to 1.14 "
+                "does with FSDP 2",
             },
         ),
         "Selective mode",
-        "What selective checkpointing selects: operations or layers.",
+        "What selective checkpointing selects: operations, layers or parts of layers.",
         flag="checkpoint-mode",
         default="op, or layer if `every` is set",
         advanced=True,

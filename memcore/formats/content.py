@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
 from memcore.errors import ConfigError
@@ -19,10 +20,8 @@ def content(source: str, *, strict: bool = True) -> str:
         if source == "-":
             return _some(source, sys.stdin.read())
         with open(described(source), "rb") as file:  # noqa: PTH123 - without pathlib the start is shorter
-            if source.endswith(".safetensors"):
-                return _header(source, file)
-            if source.endswith(".gguf"):
-                return _of_gguf(source, file)
+            if source.endswith(tuple(HEADERS)):
+                return header_of(source, file)
             held = file.read(FILE_BYTES + strict)
     except IsADirectoryError:
         raise ConfigError.at(source, Message("is a directory without {}", joined(" or ", DESCRIBING))) from None
@@ -67,19 +66,34 @@ def described(source: str) -> str:
     return next((each for each in inside if os.path.exists(each)), source)  # noqa: PTH110 - as above
 
 
+def header_of(source: str, file: BinaryIO) -> str:
+    """The header of a checkpoint as JSON, from a file of which no more than that is read; its ending says how."""
+    return next(read for ending, read in HEADERS.items() if source.endswith(ending))(source, file)
+
+
 def _of_gguf(source: str, file: BinaryIO) -> str:
     """The header of a GGUF file, as JSON under `gguf`."""
-    held = file.read(gguf.LONGEST)
-    if not held.startswith(gguf.MAGIC):
-        raise ConfigError.at(source, "is not a GGUF file")
-    try:
-        return json.dumps({"gguf": gguf.header(held)})
-    except ValueError as error:
-        raise ConfigError.at(source, "is not a whole GGUF file: {}", str(error)) from None
+    held = b""
+    for most in _STEPS:
+        held += file.read(most - len(held))
+        if not held.startswith(gguf.MAGIC):
+            raise ConfigError.at(source, "is not a GGUF file")
+        try:
+            return json.dumps({"gguf": gguf.header(held)})
+        except gguf.ShortError as error:
+            if len(held) < most or most == gguf.LONGEST:
+                raise ConfigError.at(source, "is not a whole GGUF file: {}", str(error)) from None
+        except ValueError as error:
+            raise ConfigError.at(source, "is not a whole GGUF file: {}", str(error)) from None
+    raise AssertionError  # the last step ends in an answer or an error
 
 
-def _header(source: str, file: BinaryIO) -> str:
-    """The header of a checkpoint: its length in eight bytes, and JSON (safetensors/src/tensor.rs)."""
+_STEPS = (2**20, 2**22, 2**24, gguf.LONGEST)
+"""Bytes after which a GGUF file's header may be complete: most vocabularies take from 4 to 16 million."""
+
+
+def _of_safetensors(source: str, file: BinaryIO) -> str:
+    """The header of a safetensors file: its length in eight bytes, and JSON (safetensors/src/tensor.rs)."""
     length = int.from_bytes(file.read(8), "little")
     if length > FILE_BYTES:
         raise ConfigError.at(source, Message("has a header longer than {:,} bytes", FILE_BYTES))
@@ -87,3 +101,7 @@ def _header(source: str, file: BinaryIO) -> str:
         return file.read(length).decode("utf-8")
     except UnicodeDecodeError:
         raise ConfigError.at(source, "is not a safetensors file") from None
+
+
+HEADERS: Mapping[str, Callable[[str, BinaryIO], str]] = {".safetensors": _of_safetensors, ".gguf": _of_gguf}
+"""Readers of checkpoints by how their names end."""

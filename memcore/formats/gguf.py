@@ -31,10 +31,14 @@ _TEXT = 2**16
 """Bytes of a name or a value that is kept; longer ones are a chat's template."""
 
 
+class ShortError(ValueError):
+    """Raised where bytes end before the header does."""
+
+
 def header(held: bytes) -> dict[str, Any]:
     """The keys of a file by their names, and `tensors`: by type, `4096x128` and the like with how many there are.
 
-    Raises ValueError for bytes that are no such header.
+    Raises ValueError for bytes that are no such header, and ShortError for a part of one.
     """
     reader = _Reader(held, len(MAGIC))
     version = reader.number("I")
@@ -59,7 +63,7 @@ def header(held: bytes) -> dict[str, Any]:
 
 @dataclass
 class _Reader:
-    """What is read of bytes from a place on. Raises ValueError where they end."""
+    """What is read of bytes from a place on. Raises ShortError where they end."""
 
     held: bytes
     at: int
@@ -104,4 +108,4 @@ class _Reader:
     def _skip(self, size: int) -> None:
         self.at += size
         if self.at > len(self.held):
-            raise ValueError("it ends early")
+            raise ShortError("it ends early")

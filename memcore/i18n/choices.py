@@ -134,6 +134,9 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
         "另保存注意力输出和每两个矩阵乘中的一个，与 torchtitan 相同"
     ),
     "checkpoint only every n-th layer": "每 n 层只对一层做重计算",
+    "checkpoint norms, attention and feed-forward layers on their own, as accelerate 1.8 to 1.14 does with FSDP 2": (
+        "对归一化、注意力和前馈层分别做重计算，与 accelerate 1.8 至 1.14 的 FSDP 2 相同"
+    ),
     "checkpoint groups of layers of equal size": "按相同层数分组重计算",
     "checkpoint the first layers of each pipeline chunk": "重计算每个流水线块的前几层",
     "PyTorch's checkpoint_wrapper around each layer": "用 PyTorch 的 checkpoint_wrapper 包装每层",

@@ -82,7 +82,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.gradient_clipping": "按全局范数裁剪梯度；每个参数张量需要一个数，原地缩放。",
     "training.zero_grad": "两次更新之间释放还是保留梯度。",
     "training.activation_checkpointing.policy": "完全重计算只保存每层的输入，反向传播时重新计算该层。",
-    "training.activation_checkpointing.mode": "选择性重计算选取的对象：算子或层。",
+    "training.activation_checkpointing.mode": "选择性重计算选取的对象：算子、层或层的各部分。",
     "training.activation_checkpointing.every": "每 n 层完全重计算一层，其余层不重计算。",
     "training.activation_checkpointing.method": "Megatron 对哪些层做完全重计算。",
     "training.activation_checkpointing.num_layers": "每组的层数（uniform），或每个流水线块的层数（block）。",

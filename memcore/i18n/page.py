@@ -288,15 +288,18 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "hub-title": ("From the model hub", "从模型中心获取"),
     "hub-note": (
         (
-            "Nothing is sent until you press the button. It then asks huggingface.co for this model's public "
-            "config.json: the page's only request to another site."
+            "Nothing is sent until you press the button. It then asks huggingface.co for the public files that "
+            "describe this model, and its hosts at hf.co for the headers of weights: the page's only requests to "
+            "other sites."
         ),
-        "仅在点击按钮后才会发送请求：向 huggingface.co 获取该模型公开的 config.json，这是本页唯一的外部请求。",
+        (
+            "仅在点击按钮后才会发送请求：向 huggingface.co 获取描述该模型的公开文件，并向其 hf.co 主机获取权重文件头；"
+            "这是本页仅有的外部请求。"
+        ),
     ),
     "hub-id": ("Hub id", "模型 ID"),
-    "hub-fetch": ("Fetch its config.json", "获取 config.json"),
-    "hub-wrong": ("Enter an id such as meta-llama/Llama-3.1-8B.", "请填写如 meta-llama/Llama-3.1-8B 的 ID。"),
-    "hub-failed": ("The hub did not answer with a config.json:", "模型中心未返回 config.json："),
+    "hub-fetch": ("Fetch its config", "获取配置"),
+    "hub-failed": ("The hub did not answer:", "模型中心未返回文件："),
     "export-title": ("Export", "导出结果"),
     "export-copy": ("Copy", "复制"),
     "export-save": ("Save", "保存"),

@@ -28,7 +28,10 @@ Nemotron Nano lie within, and four of eight whose jobs are poorly stated.
 
 Of jobs with collectives on streams of their own and segments that do not expand, the share above is such that 88 % of
 52 readings of ten sources lie within. Read off nine of the sources, so that as many of theirs do, it has 87 % of the
-tenth's within, all ten taken in turn.
+tenth's within, all ten taken in turn. Where segments expand, 89 % of 97 readings above 8 GiB of jobs whose ranks have
+whole layers lie within, with a share read off the other sources too; where ranks have parts of layers, of their
+sequences or of their experts, tensors of changing sizes are exchanged, and 28 of 34 do, as with a share read off the
+others. Of 17 readings below 8 GiB, most of models for debugging, 11 do.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from collections.abc import Callable, Iterator
 from math import sqrt
 
 from memcore.config.engine import EngineSettings
+from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting
 from memcore.config.training import Training
 from memcore.memory.rank import Rank
@@ -114,6 +118,19 @@ def _streams(rank: Rank) -> bool:
     return len({block.pool for block in rank.program.blocks}) > 1
 
 
+_PARTED = (
+    Parallelism.tensor_parallel_size,
+    Parallelism.context_parallel_size,
+    Parallelism.expert_parallel_size,
+    Parallelism.pipeline_parallel_size,
+)
+"""How many ranks have a part each of what one would have whole."""
+
+
+def _parted(rank: Rank) -> bool:
+    return any((rank.job.config[path] or 1) > 1 for path in _PARTED)
+
+
 DOUBTS = (
     Doubt(title="releases of libraries", tensors=(0.03, 0.04)),
     Doubt(
@@ -173,8 +190,13 @@ DOUBTS = (
     ),
     Doubt(
         title="pools of several streams",
-        applies=lambda rank: _streams(rank) and _expands(rank),
+        applies=lambda rank: _streams(rank) and _expands(rank) and not _parted(rank),
         held=(0.0, 0.09),
+    ),
+    Doubt(
+        title="pools of several streams",
+        applies=lambda rank: _streams(rank) and _expands(rank) and _parted(rank),
+        held=(0.0, 0.14),
     ),
     Doubt(
         title="pools of several streams",

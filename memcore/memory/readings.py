@@ -44,13 +44,16 @@ class Reading:
 
 def allocated(rank: Rank) -> Reading:
     """`torch.cuda.max_memory_allocated`."""
-    workspaces = sum(size for _, size in matmul_workspaces(rank.job.accelerator))
     peak = rank.peak.peak
-    own = Part(
-        title="library workspaces", low=rank.persistent.workspaces, high=0 if rank.job.recipe.fake else workspaces
-    )
-    found = (*([own] if own.low or own.high else []), *parts(rank, peak, held=False))
+    found = (*_libraries(rank), *parts(rank, peak, held=False))
     return _reading("allocated", "torch.cuda.max_memory_allocated", peak, found)
+
+
+def _libraries(rank: Rank) -> tuple[Part, ...]:
+    """None of their workspaces may be allocated yet, and another stream that multiplies has one more of each."""
+    more = 0 if rank.job.recipe.fake else sum(size for _, size in matmul_workspaces(rank.job.accelerator))
+    own = Part(title="library workspaces", low=rank.persistent.workspaces, high=more)
+    return (own,) if own.low or own.high else ()
 
 
 def reserved(rank: Rank) -> Reading:
@@ -63,7 +66,7 @@ def reserved(rank: Rank) -> Reading:
         low=expected - stepping if reads_ahead(rank.job) else 0,
         high=max(kept_of_loading(rank.job, rank.after_init, most=True) - expected, 0),
     )
-    own = [part for part in (waiting, reading) if part.low or part.high]
+    own = [*_libraries(rank), *(part for part in (waiting, reading) if part.low or part.high)]
     found = _reading("reserved", "torch.cuda.max_memory_reserved", expected, (*own, *parts(rank, stepping, held=True)))
     because = joined("; ", filter(None, (found.range_because, pipeline_replay.assumed(rank.job))))
     return replace(found, range_because=because)

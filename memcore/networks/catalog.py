@@ -267,6 +267,8 @@ def identified(name: str) -> Named:
     if _FOLDER.match(name):
         asked = Message("{}; name the model of this folder with --model, or give its config.json", message)
         raise ConfigError([Problem("model", asked)])
+    if "/" in name:
+        message = Message("{}; --fetch asks the model hub for it", message)
     base = _inside(name)
     if base is not None:
         said = "{}; pass --model {} if it has those shapes, as its name says, or give its config.json"

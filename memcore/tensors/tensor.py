@@ -225,6 +225,8 @@ class Tape(Recording):
         """What becomes of operations whose results a selective checkpoint may keep; None runs them."""
         self.offload: Callable[[Tensor], Saved] | None = None
         """What becomes of the inputs of checkpoints; None keeps them."""
+        self.around: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor] | None = None
+        """Runs a part of a layer, given its input; None runs it as it is."""
         self.steps: int | None = None
         """Step the optimizer as soon as a gradient exists, with a number of temporaries of its shape."""
         self.sequence = 0
@@ -282,6 +284,23 @@ class Tape(Recording):
             yield
         finally:
             self.float8 = before
+
+    @contextmanager
+    def apart(self, around: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor] | None) -> Iterator[None]:
+        """Run parts of a layer inside with `around`, which runs their own parts as they are."""
+        before, self.around = self.around, around
+        try:
+            yield
+        finally:
+            self.around = before
+
+    def part(self, run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """Run a part of a layer: a norm, a mixer or a feed-forward layer."""
+        around = self.around
+        if around is None or self.recomputing:
+            return run(x)
+        with self.apart(None):
+            return around(run, x)
 
     @contextmanager
     def without_autocast(self) -> Iterator[None]:

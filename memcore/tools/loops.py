@@ -11,7 +11,7 @@ from typing import Any
 
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, PREPARED, VERSION, Normalized
-from memcore.messages import Message
+from memcore.messages import Message, joined
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
 from memcore.networks.separate_experts import experts_of
@@ -365,8 +365,42 @@ def _swift_trains(found: Mapping[str, Any]) -> None:
             "the command", "found {:.60}, which does not train; supported: `swift sft` or `swift pt`", program
         )
     kind = found.get("tuner_type", found.get("train_type", "lora"))
-    if kind not in ("lora", "full"):
-        raise UnsupportedError.of_value("tuner_type", kind, "supported: 'lora' and 'full'")
+    if kind != "full" and kind not in _SWIFT_TUNERS:
+        raise UnsupportedError.of_value(
+            "tuner_type", kind, Message("supported: {}", joined(", ", (*_SWIFT_TUNERS, "full")))
+        )
+    for name, usual in _SWIFT_BUTTERFLIES.items():
+        if kind == "boft" and found.get(name, usual) != usual:
+            raise UnsupportedError.of_value(name, found[name], Message("supported: {}", usual))
+
+
+_SWIFT_TUNERS: Mapping[str, Mapping[str, tuple[str, object]]] = {
+    "lora": {"lora_rank": ("lora_rank", 8), "lora_dropout": ("lora_dropout", 0.05)},
+    "adalora": {"adalora_init_r": ("*init_r", 12), "lora_dropout": ("lora_dropout", 0.05)},
+    "boft": {"boft_block_size": ("*block_size", 4)},
+    "bone": {"reft_rank": ("lora_rank", 4)},
+}
+"""ms-swift's tuners, each with its keys: what they are here, and their defaults (ms-swift 4.6,
+pipelines/train/tuner.py: Bone, which is MiSS, takes ReFT's rank; arguments/tuner_args.py)."""
+_SWIFT_BUTTERFLIES: Mapping[str, int] = {"boft_block_num": 0, "boft_n_butterfly_factor": 1}
+_SWIFT_OWN = frozenset(("tuner_type", *_SWIFT_BUTTERFLIES, *(name for each in _SWIFT_TUNERS.values() for name in each)))
+"""Keys of some tuners alone, and the one that names the tuner."""
+
+
+def _swift_adapter(kind: str, plain: Mapping[str, Any]) -> Normalized:
+    """The keys of one tuner; those of others have no effect."""
+    own = _SWIFT_TUNERS[kind]
+    left = {name: value for name, value in plain.items() if kind == "lora" or name not in _SWIFT_OWN}
+    given = {here: plain.get(name, usual) for name, (here, usual) in own.items()}
+    if kind != "lora":
+        given["*adapter"] = _MISS.get(kind, kind)
+    foreign = [name for name in plain if name not in {"tuner_type", *own, *left}]
+    notes = (Message("{} has no effect with tuner_type {}", joined(", ", foreign), kind),) if foreign else ()
+    return {"target_modules": "all-linear", **left, **given}, notes
+
+
+_MISS = {"bone": "miss"}
+"""PEFT's later name (tuners/miss)."""
 
 
 def _swift_alone(found: Mapping[str, Any]) -> None:
@@ -438,8 +472,8 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
         many = (found.get(GPUS) or 1) != 1 and not spread
         normalized.setdefault("gradient_checkpointing_kwargs.use_reentrant", not many)
     if kind != "full":
-        adapter = {name: _SWIFT[name] for name in ("lora_rank", "lora_dropout")}
-        normalized = {**adapter, "target_modules": "all-linear", **normalized}
+        adapted, foreign = _swift_adapter(str(kind), normalized)
+        normalized, notes = dict(adapted), (*notes, *foreign)
         normalized["target_modules"] = targets(normalized["target_modules"])
         if normalized["target_modules"] == "all-linear":
             normalized["target_modules"] = linear_alone(found.get("model")) or "all-linear"

@@ -35,6 +35,14 @@ _NO_MATTER = ("state_dict_type", "cpu_ram_efficient_loading", "sync_module_state
               "min_num_params", "use_orig_params", "limit_all_gathers", "forward_prefetch", "xla", "xla_fsdp_v2",
               "final_state_dict_type")  # fmt: skip
 _BY_LAYER = "TRANSFORMER_BASED_WRAP"
+_PER_PARAMETER = "2"
+"""The version of FSDP that shards each parameter."""
+_APART = (
+    "fsdp_activation_checkpointing: treated as checkpoints around layers, as accelerate 1.15 has them with FSDP 2; "
+    "for accelerate 1.8 to 1.14, which keeps four tensors of each layer, set training.activation_checkpointing to "
+    "policy selective and mode part"
+)
+"""Source: accelerate, utils/fsdp_utils.py (`fsdp2_apply_ac`), in the wheels of 1.7, 1.8, 1.14 and 1.15."""
 
 
 SEVERAL = "several processes without FSDP or DeepSpeed: treated as DDP"
@@ -175,6 +183,7 @@ def _fsdp(given: Mapping[str, Any], offload: bool) -> tuple[dict[str, Any], list
         plain[OFFLOAD] = True
     if left.pop("activation_checkpointing", False):
         plain[CHECKPOINTS] = True
+        notes += [_APART] if str(version) == _PER_PARAMETER and strategy not in _REPLICATED else []
     wrapped = str(left.pop("auto_wrap_policy", _BY_LAYER))
     if wrapped != _BY_LAYER:
         notes.append(

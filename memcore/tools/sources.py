@@ -47,6 +47,7 @@ from memcore.tools.launchers import ElsewhereError, launched_with, over_file, ow
 from memcore.tools.methods import METHOD
 from memcore.tools.peft import of_lora_file
 from memcore.tools.pooled import pools, without_head
+from memcore.tools.quantization_files import quantization_in, quantization_of, with_quantization
 from memcore.tools.scripts import decides
 from memcore.tools.sharding import SEVERAL
 from memcore.tools.vocabulary import similar_key
@@ -312,9 +313,21 @@ def _command_of(source: Source) -> Mapping[str, Any]:
         return several.jobs[source.job - 1]
 
 
+def _with_quantization(sources: Sequence[Source]) -> list[Source]:
+    """The texts, of which a config.json has what a file next to it says of its checkpoint's quantization."""
+    files = {number: said for number, each in enumerate(sources) if (said := quantization_in(each.text)) is not None}
+    said = next(iter(files.values()), None)
+    whole = {number: with_quantization(each.text, said) for number, each in enumerate(sources)} if said else {}
+    if not any(whole.values()):
+        return [*sources]
+    return [
+        each._replace(text=whole[number] or each.text) for number, each in enumerate(sources) if number not in files
+    ]
+
+
 def whole_files(sources: Sequence[Source]) -> list[Source]:
     """The texts with those that are one file together, as Hydra composes them, in one."""
-    sources = [each._replace(text=commanded(each.text.replace("\r\n", "\n"))) for each in sources]
+    sources = [each._replace(text=commanded(each.text.replace("\r\n", "\n"))) for each in _with_quantization(sources)]
     sources = _with_launchers(_with_written(_with_options(_with_sharding(_sourced(sources)))))
     groups = composed([(each.name, each.text.removeprefix(MARK)) for each in sources])
     first = {each.members[-1]: each for each in groups}
@@ -484,19 +497,19 @@ def _stored(
 
     Raises ConfigError for tensors of no model of the catalog.
     """
+    if not alone:
+        return {}, None, (described(listed),)
     model = whose(listed)
-    fewer = pruned(listed) if model is None and alone else None
+    fewer = pruned(listed) if model is None else None
     if fewer is not None:
         return {"model": fewer[0]}, None, (Message("{}; {}", described(listed), fewer[1]),)
-    if model is None and alone:
+    if model is None:
         raise ConfigError.at(
             name, "{}; no catalog model has that many: add its config.json after this file", described(listed)
         )
-    if model is None:
-        return {}, None, (described(listed),)
     base, off = model
     same = Message("{}; within {} bytes of {}, which is assumed", described(listed), f"{off:,}", base)
-    return ({"model": base} if alone else {}), None, (same,)
+    return {"model": base}, None, (same,)
 
 
 def _stored_in_gguf(
@@ -522,6 +535,8 @@ def read_part(
         if "model" not in found and "model_type" in found:
             refuse_mlx(found)
             return {"model": found}, None, tuple(notes)
+        if quantization_of(found) is not None:
+            raise ConfigError.at(name, "says how a checkpoint is quantized; add the config.json of the same folder")
         listed = checkpoint_of(found)
         if listed is not None:
             return _stored(listed, name, alone="model" not in given and alone)

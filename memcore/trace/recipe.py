@@ -144,6 +144,8 @@ class Checkpoints:
     """Each repetition of a run's pattern has a single one, around all of its layers."""
     divided: bool = False
     """Tensor-parallel ranks keep a part of each input (Megatron)."""
+    apart: bool = False
+    """Norms, mixers and feed-forward layers have one each, their layer has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

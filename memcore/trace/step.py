@@ -269,7 +269,11 @@ class Step:
             return checkpoint_reentrant(run, *inputs, keep=self._keep(checkpoints), ended=ended)
         if checkpoints.divided:
             return checkpoint_divided(run, *inputs)
-        return checkpoint(run, *inputs, early_stop=checkpoints.early_stop, selection=checkpoints.selection)
+        around = partial(checkpoint, early_stop=checkpoints.early_stop, selection=checkpoints.selection)
+        if checkpoints.apart:
+            with self.tape.apart(around):
+                return run(*inputs)
+        return around(run, *inputs)
 
     def _keep(self, checkpoints: Checkpoints) -> Callable[[Tensor], Saved] | None:
         """Return how a checkpoint keeps its inputs; None: as they are."""

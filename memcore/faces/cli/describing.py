@@ -19,6 +19,7 @@ from memcore.config.texts import from_texts
 from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
 from memcore.errors import ConfigError, Problem, UnsupportedError, nearest
 from memcore.faces.cli.command import EXAMPLE, count, lacking
+from memcore.faces.cli.fetching import add_fetch, needs_fetch, with_fetched
 from memcore.formats.content import content, described
 from memcore.i18n.page import explanation, label, say, translated
 from memcore.messages import Message, joined
@@ -58,6 +59,7 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
         "--ignore", action="append", default=[], metavar="KEY", help="a key of the files to ignore; repeatable"
     )
     whole = ALL in given
+    add_fetch(parser, whole=whole)
     groups = {"model": parser}
     for path, setting in SETTINGS.items():
         section = path.partition(".")[0]
@@ -75,7 +77,7 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
         parser.epilog = say("cli-example", command=example)
 
 
-_USUAL = "--model llama-3.1-8b --adapter lora --accelerator rtx-4090"
+_USUAL = "--model qwen3-8b --adapter lora --accelerator l4"
 
 
 _EXAMPLES: Mapping[str, str] = {
@@ -141,9 +143,14 @@ def config_of(options: argparse.Namespace) -> Config:
         from memcore.tools.accounts import ignore  # noqa: PLC0415 - tools' files are a package of their own
 
         ignore(options.ignore)
-    options.sources = _sources(options.config)
-    read = _read(options.sources, flags, dict(options.set)) if options.sources else _named(options)
-    base, options.notes = read
+    needs_fetch(options)
+    told: tuple[Message, ...] = ()
+    if options.fetch:
+        options.sources, told = _fetched(options, flags)
+    else:
+        options.sources = _sources(options.config)
+    base, notes = _read(options.sources, flags, dict(options.set)) if options.sources else _named(options)
+    options.notes = (*map(translated, told), *notes)
     for note in options.notes:
         said = Message("{}: {}", " ".join(options.config), note) if given.get(APART) else note
         print(say("cli-note", said=said), file=sys.stderr)
@@ -152,10 +159,20 @@ def config_of(options: argparse.Namespace) -> Config:
     return from_texts(flags, base)
 
 
+def _fetched(options: argparse.Namespace, flags: dict[str, str]) -> tuple[list[Source], tuple[Message, ...]]:
+    """Return the files of a job with those that the hub has of its model, and notes; the model's flag is used up."""
+    model = flags.pop("model", None)
+
+    def named_in(sources: Sequence[Source]) -> object:
+        return _read(sources, flags, dict(options.set))[0].get("model")
+
+    return with_fetched(options.config, model, options.revision, _sources, named_in)
+
+
 def config_at(name: str) -> Config:
     """The config of one file, a link or a model's name alone, without flags."""
-    plain = dict.fromkeys(SETTINGS)
-    return config_of(argparse.Namespace(**{**plain, "config": [name], "set": [], "ignore": None}))
+    plain = dict.fromkeys((*SETTINGS, "revision"))
+    return config_of(argparse.Namespace(**{**plain, "config": [name], "set": [], "ignore": None, "fetch": False}))
 
 
 def jobs_with(options: argparse.Namespace) -> dict[str, Config]:
@@ -279,6 +296,8 @@ def _is_model(source: str) -> bool:
     message = Message(
         "found {!r:.80}, which is neither a file nor one of the {} models in the catalog", source, len(catalog())
     )
+    if "/" in source:
+        message = Message("{}; --fetch asks the model hub for it", message)
     raise ConfigError([Problem("CONFIG", message, nearest(source, map(nickname, catalog())))])
 
 

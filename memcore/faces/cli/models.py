@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memcore.columns import columns
 from memcore.faces.cli.command import EXAMPLE, FITS, Command, nothing_matches, print_json
 from memcore.faces.cli.describing import parsed
+from memcore.faces.cli.fetching import add_fetch, asked, needs_fetch
 from memcore.faces.render.model import model_data, model_text
-from memcore.formats.content import content, described
-from memcore.i18n.page import say
+from memcore.formats.content import HEADERS, content, described
+from memcore.i18n.page import say, translated
 from memcore.messages import Message
 from memcore.networks.catalog import MATCHES, catalog, find_model, nickname, search
 from memcore.networks.read import known_families
 from memcore.serving.published import as_published
 from memcore.units import format_parameters
+
+if TYPE_CHECKING:
+    from memcore.tools.sources import Source
 
 _WIDEST = 46
 """Characters of the first column, so that all fit into 80; a longer name moves its own row only."""
@@ -24,21 +32,48 @@ _WIDEST = 46
 def _model_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     parser.set_defaults(**{EXAMPLE: parser.prog + " qwen3-8b"})
     parser.add_argument("model", metavar="ID|FILE", help="a catalog id, a hub id, a config.json, a checkpoint, or -")
+    add_fetch(parser, whole=True)
+    parser.add_argument("--save", metavar="FILE", help="with --fetch: write the config.json, to use it offline")
 
 
-def _said_by(source: str) -> str | Mapping[str, object]:
+_LISTS = frozenset({"gguf", "weight_map"})
+"""Keys of files that list tensors: a saved header, an index."""
+
+
+def _said_by(options: argparse.Namespace) -> str | Mapping[str, object]:
     """A model's name, or the content of its config.json; of a checkpoint the model whose tensors it has."""
-    if source.endswith((".gguf", ".safetensors")):
-        from memcore.tools.sources import read_source  # noqa: PLC0415 - only files need readers
+    source: str = options.model
+    needs_fetch(options)
+    if options.fetch:
+        found = asked(source, options.revision)
+        if options.save is not None:
+            Path(options.save).write_text(f"{found.text}\n", encoding="utf-8")
+        return _read(found.sources, found.notes)
+    if source == "-" or described(source).endswith(".json"):
+        said = parsed(source)
+        return _read([_source(source, json.dumps(said))]) if _LISTS & said.keys() else said
+    return _read([_source(source, content(source))]) if source.endswith(tuple(HEADERS)) else source
 
-        found = read_source(content(source), source)[0]["model"]
-        return found if isinstance(found, Mapping) else str(found)
-    return parsed(source) if source == "-" or described(source).endswith(".json") else source
+
+def _source(name: str, text: str) -> Source:
+    from memcore.tools.sources import Source  # noqa: PLC0415 - only files need readers
+
+    return Source(name, text)
+
+
+def _read(sources: Sequence[Source], notes: Sequence[str] = ()) -> str | Mapping[str, object]:
+    """Return the model of files; notes on them go to standard error."""
+    from memcore.tools.sources import read_sources  # noqa: PLC0415 - only files need readers
+
+    config, further = read_sources(sources)
+    for note in (*notes, *further):
+        print(say("cli-note", said=translated(note)), file=sys.stderr)
+    found = config["model"]
+    return found if isinstance(found, Mapping) else str(found)
 
 
 def _model(options: argparse.Namespace) -> int:
-    source: str = options.model
-    said = _said_by(source)
+    said = _said_by(options)
     found, published = find_model(said), as_published(said)
     if options.json:
         print_json(model_data(found, published))

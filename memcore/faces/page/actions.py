@@ -8,6 +8,7 @@ from memcore.config.settings import Config
 from memcore.faces.page import (
     answering,
     asking,
+    checkpoints,
     comparing,
     exchanging,
     explaining,
@@ -56,6 +57,7 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "set": ("answer", answering.set_field),
     "propose": ("answer", answering.propose),
     "import": ("answer", exchanging.take),
+    "hub": ("hub", checkpoints.ask_hub),
     "language": ("answer", framing.switch_language),
     "adopt": ("answer", next_steps.adopt),
     "ways": ("ways", next_steps.ways),

@@ -21,6 +21,7 @@ from memcore.errors import ConfigError, MemcoreError, problems_of
 from memcore.escaping import csv_line, fenced, in_markdown
 from memcore.estimation import estimate
 from memcore.faces.page.answering import form_of, load, problem_patch
+from memcore.faces.page.checkpoints import is_of_checkpoint, of_checkpoint, text_of
 from memcore.faces.page.examples import of_file, record_example
 from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.render import page
@@ -48,22 +49,38 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
     """A file was dropped or a text pasted; one that is not understood changes nothing."""
     name = str(message.get("name") or "")
     form = before = form_of(message["texts"])
-    said = ""
+    names = [str(each) for each in message.get("names") or [name] * len(message["files"])]
     try:
-        for number, text in enumerate(message["files"]):
-            after, said = understood(str(text or "").removeprefix(MARK), form)
-            form = _beside(form, after) if number else after
+        files = [text_of(*each) for each in zip(names, map(_plain, message["files"]), strict=False)]
+        sources = tuple(Source(*each) for each in zip(names, files, strict=False))
+        if any(map(is_of_checkpoint, files)):
+            form, notes = of_checkpoint(sources, form)
+            said = _noted(notes)
+        else:
+            form, said = _each(files, form)
     except MemcoreError as error:
         patch = problem_patch(session, problems_of(error))
         patch["html"]["import-error"] = escape(complaint(error))
         yield patch
         return
     record_example(session, form, "")
-    names = [str(each) for each in message.get("names") or [name]]
-    session.sources = tuple(Source(*each) for each in zip(names, message["files"], strict=False))
+    session.sources = sources
     session.from_file = {path: text for path, text in form.texts.items() if before.texts.get(path) != text}
     yield {"close": "import", "html": {"import-error": ""}}
     yield from load(session, form, message, f"{say('imported', name=name[:60])} {said}")
+
+
+def _plain(text: object) -> str:
+    return str(text or "").removeprefix(MARK)
+
+
+def _each(files: Sequence[str], form: Form) -> tuple[Form, str]:
+    """Return the form after files one after the other, and what was taken of the last."""
+    said = ""
+    for number, text in enumerate(files):
+        after, said = understood(text, form)
+        form = _beside(form, after) if number else after
+    return form, said
 
 
 def _beside(first: Form, second: Form) -> Form:

@@ -171,6 +171,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "found in line {line}": "位于第 {line} 行",
     "line {line}: parameters that it freezes are counted as trained": "第 {line} 行：其冻结的参数按可训练计算",
     "name what trains with {path}": "请用 {path} 指明训练的部分",
+    "{keys} has no effect with tuner_type {kind}": "{keys:s} 在 tuner_type {kind} 下无效",
     "zero_stage has no effect without --use_deepspeed: accelerate's file shards with FSDP": (
         "没有 --use_deepspeed 时 zero_stage 不起作用：accelerate 的文件使用 FSDP 切分"
     ),
@@ -499,6 +500,13 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "hybrid sharding: parameters are sharded within a node": "混合分片：在同一节点内切分参数",
     "set the number of ranks with --dp-shard": "请用 --dp-shard 给出 rank 数",
     "fsdp_auto_wrap_policy is {policy}": "fsdp_auto_wrap_policy 为 {policy}",
+    "fsdp_activation_checkpointing: treated as checkpoints around layers, as accelerate 1.15 has them with FSDP 2": (
+        "fsdp_activation_checkpointing：按 accelerate 1.15 在 FSDP 2 下的做法，对整层做重计算"
+    ),
+    "for accelerate 1.8 to 1.14, which keeps four tensors of each layer, set training.activation_checkpointing to "
+    "policy selective and mode part": (
+        "accelerate 1.8 至 1.14 每层保留四个张量，请将 training.activation_checkpointing 设为策略 selective、模式 part"
+    ),
     "each layer is assumed to be one unit, which needs less memory": "按每层一个单元处理，所需显存更少",
     "deepspeed: {path} is a separate file": "deepspeed：{path} 是另一个文件",
     "give it too, as its ZeRO stage is unknown": "请一并给出，否则不知其 ZeRO 阶段",

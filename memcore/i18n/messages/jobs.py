@@ -16,7 +16,14 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "applies to {setting}": "仅适用于 {setting}",
     "applies to {setting}, found {value}": "仅适用于 {setting}，当前为 {value}",
     "applies to policy 'selective', found policy {policy}": "仅适用于策略 'selective'，当前策略为 {policy}",
-    "applies to mode 'layer', found mode 'op'": "仅适用于 'layer' 模式，当前为 'op'",
+    "applies to mode 'layer', found mode {mode}": "仅适用于 'layer' 模式，当前为 {mode}",
+    "found 'part'": "值为 'part'",
+    "not supported yet for the layers of {model}": "暂不支持 {model} 的层",
+    "not supported yet with training.compile": "暂不支持与 training.compile 一起使用",
+    "nearest: policy 'full'": "最接近的是策略 'full'",
+    "these checkpoints are not reentrant: set use_reentrant to false": (
+        "这种重计算不是可重入的：请将 use_reentrant 设为 false"
+    ),
     "applies to engine.type {engines}, found engine.type {engine}": (
         "仅适用于 engine.type {engines:s}，当前为 engine.type {engine}"
     ),

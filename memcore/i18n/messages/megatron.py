@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OF_MEGATRON_IN_CHINESE: Mapping[str, str] = {
+    "TransformerEngine has no attention with learned sinks for it": "TransformerEngine 对其没有带可学习 sink 的注意力",
     # Adapters and towers
     "the framework's default": "框架的默认值",
     "language model": "语言模型",

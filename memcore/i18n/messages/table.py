@@ -8,6 +8,7 @@ from memcore.i18n.messages.advice import OF_ADVICE_IN_CHINESE
 from memcore.i18n.messages.commands import OF_COMMANDS_IN_CHINESE
 from memcore.i18n.messages.files import OF_FILES_IN_CHINESE
 from memcore.i18n.messages.formulas import OF_FORMULAS_IN_CHINESE
+from memcore.i18n.messages.hub import OF_HUB_IN_CHINESE
 from memcore.i18n.messages.jobs import OF_JOBS_IN_CHINESE
 from memcore.i18n.messages.megatron import OF_MEGATRON_IN_CHINESE
 from memcore.i18n.messages.models import OF_MODELS_IN_CHINESE
@@ -22,6 +23,7 @@ TABLES: tuple[Mapping[str, str], ...] = (
     OF_ADVICE_IN_CHINESE,
     OF_COMMANDS_IN_CHINESE,
     OF_FILES_IN_CHINESE,
+    OF_HUB_IN_CHINESE,
     OF_FORMULAS_IN_CHINESE,
     OF_JOBS_IN_CHINESE,
     OF_MEGATRON_IN_CHINESE,

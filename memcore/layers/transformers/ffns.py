@@ -39,4 +39,5 @@ def run_ffn(hidden_states: Tensor, weights: Weights, part: Ffn, context: Context
     """Run one feed-forward layer; experts that ranks share are those of whoever shares them."""
     if isinstance(part, Experts) and context.mixture is not None:
         return context.mixture(hidden_states, weights, part)
-    return FFNS[ffn_kind(part)](prepared(hidden_states), weights, part, context)
+    run = FFNS[ffn_kind(part)]
+    return hidden_states.tape.part(lambda x: run(prepared(x), weights, part, context), hidden_states)

@@ -74,5 +74,13 @@ def mix(
 def run_mixer(
     hidden_states: Tensor, weights: Weights, part: Mixer, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """Run one mixer."""
-    return MIXERS[mixer_kind(part)](prepared(hidden_states), weights, part, context, drop)
+    """Run one mixer; its scores live as long as its caller refers to them."""
+    scores: list[Tensor | None] = []
+
+    def run(hidden_states: Tensor) -> Tensor:
+        mixed, found = MIXERS[mixer_kind(part)](prepared(hidden_states), weights, part, context, drop)
+        if not scores:
+            scores.append(found)
+        return mixed
+
+    return hidden_states.tape.part(run, hidden_states), scores.pop()

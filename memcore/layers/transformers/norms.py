@@ -22,12 +22,16 @@ LIGER_NORMS = ("rms", "rms-offset")
 def norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
     """A norm of any kind."""
     with x.tape.module(leaf(part.name)):
-        if part.listed is not None:
-            return _per_head(x, weights, part, part.listed)
-        if "rms_norm" in x.tape.liger and part.kind in LIGER_NORMS:
-            return liger.rms_norm(x, weights[f"{part.name}.weight"])
-        run = _compiled_rms_norm if x.tape.compiled and part.kind in compiled.NORMS else NORMS[part.kind]
-        return normalized(run, x, weights, part)
+        return x.tape.part(lambda x: _norm(x, weights, part), x)
+
+
+def _norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
+    if part.listed is not None:
+        return _per_head(x, weights, part, part.listed)
+    if "rms_norm" in x.tape.liger and part.kind in LIGER_NORMS:
+        return liger.rms_norm(x, weights[f"{part.name}.weight"])
+    run = _compiled_rms_norm if x.tape.compiled and part.kind in compiled.NORMS else NORMS[part.kind]
+    return normalized(run, x, weights, part)
 
 
 def _compiled_rms_norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:

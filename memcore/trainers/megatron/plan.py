@@ -12,6 +12,8 @@ from memcore.config.schema import Setting
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.messages import Message, joined
+from memcore.networks.network import Network
+from memcore.networks.parts import Attention
 from memcore.trainers.megatron.ranks import Ranks
 from memcore.trainers.megatron.settings import MegatronSettings
 from memcore.trainers.megatron.step_plan import Experts, MegatronPlan, Recompute
@@ -41,7 +43,23 @@ _OVERLAPPED = (MegatronSettings.overlap_moe_expert_parallel_comm,)
 was measured (bridge-qwen3-30b-ep16-hybridep-overlap), of which it is not known what keeps them."""
 
 
-def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
+def _context(read: Defaults, ranks: Ranks, network: Network) -> str | None:
+    """Return how ranks with parts of a sequence exchange keys and values.
+
+    Source: TransformerEngine 2.8, tests/pytorch/attention/test_attention_with_cp.py: without all-to-all no backend
+    takes a `softmax_type` other than vanilla.
+    """
+    if ranks.context == 1:
+        return None
+    found = str(read.take(MegatronSettings.cp_comm_type, "p2p"))
+    sinks = any(isinstance(each, Attention) and each.sinks for layer in network.kinds for each in layer.mixers)
+    if sinks and found != "a2a":
+        message = "found {!r}; TransformerEngine has no attention with learned sinks for it; allowed: {}"
+        read.refuse(MegatronSettings.cp_comm_type, message, found, "a2a")
+    return found
+
+
+def plan_of(read: Defaults, ranks: Ranks, kernel: str, network: Network) -> MegatronPlan:
     """Return how the layers run.
 
     Raises UnsupportedError for what is not supported yet.
@@ -62,7 +80,7 @@ def plan_of(read: Defaults, ranks: Ranks, kernel: str) -> MegatronPlan:
         keeps_head_dummy=not before(read, (0, 14)),
         keeps_exchanged=not before(read, (0, 14)),
         releases_outside_layers=before(read, (0, 18)) and not before(read, (0, 14)),
-        context=None if ranks.context == 1 else str(read.take(MegatronSettings.cp_comm_type, "p2p")),
+        context=_context(read, ranks, network),
         recompute=_recompute(read, ranks),
         fuses_weight_gradients=bool(read.take(MegatronSettings.gradient_accumulation_fusion, True)),
         loss=_loss(read),

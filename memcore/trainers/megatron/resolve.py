@@ -401,7 +401,10 @@ def _recipe(
         units=frozenset(unit_axes(sizes)),
         pipeline=Pipeline(warm=0, stands=False, runs=1, skips=False, runtime="megatron", returns_outputs=False),
         plans=(
-            with_images(plan_of(read, ranks, kernel), embedder(read.given(EngineSettings.framework), model.network)),
+            with_images(
+                plan_of(read, ranks, kernel, model.network),
+                embedder(read.given(EngineSettings.framework), model.network),
+            ),
         ),
     )
 

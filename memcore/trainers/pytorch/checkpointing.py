@@ -44,8 +44,31 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
         selection=_selection(read, model) if mode == "op" else None,
         skipped=skipped(model, every),
         every=every,
+        apart=mode == "part",
     )
+    if checkpoints.apart:
+        _apart(read, model)
     return model, checkpoints
+
+
+_WIRINGS = frozenset(("sequential", "sandwich"))
+"""Of layers whose modules are norms, a mixer and a feed-forward layer (`DECODER_LAYERS`)."""
+
+
+def _apart(read: Defaults, model: Model) -> None:
+    """Refuse checkpoints around parts of layers where a layer has other modules, or kernels join its parts.
+
+    Source: accelerate 1.8 to 1.14, utils/fsdp_utils.py (`fsdp2_apply_ac`: modules whose parent the wrap policy names);
+    1.15 wraps the layers themselves.
+    """
+    path = Training.activation_checkpointing.mode
+    wirings = {layer.residual for layer in model.network.kinds}
+    if layer_code(read) not in _OF_TRANSFORMERS or not wirings <= _WIRINGS:
+        read.refuse(path, "found 'part'; not supported yet for the layers of {}; nearest: policy 'full'", model.name)
+    if read.given(Training.compile):
+        read.refuse(path, "found 'part'; not supported yet with training.compile; nearest: policy 'full'")
+    if read.given(Training.activation_checkpointing.use_reentrant):
+        read.refuse(path, "found 'part'; these checkpoints are not reentrant: set use_reentrant to false")
 
 
 _OF_TRANSFORMERS = ("transformers", "liger", "unsloth")
@@ -129,6 +152,6 @@ def _mode(read: Defaults, policy: str) -> tuple[str, int]:
         return "layer", 1
     default, reason = ("op", "as in torchtitan's configurations") if every is None else ("layer", "a period is given")
     mode = str(read.take(Training.activation_checkpointing.mode, default, reason))
-    if mode == "op" and every is not None:
-        read.refuse(Training.activation_checkpointing.every, "applies to mode 'layer', found mode 'op'")
+    if mode != "layer" and every is not None:
+        read.refuse(Training.activation_checkpointing.every, "applies to mode 'layer', found mode {!r}", mode)
     return mode, read.take(Training.activation_checkpointing.every, 2, "torchtitan's default") if mode == "layer" else 1

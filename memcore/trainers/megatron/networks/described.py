@@ -79,6 +79,8 @@ def of_all(model: Any, targets: Sequence[str]) -> str | list[str]:
     >>> of_all("llama-3.1-8b", four), of_all("deepseek-ai/DeepSeek-V2-Lite", four)[:2]
     ('all-linear', ['linear_qkv', 'linear_proj'])
     """
+    if model is None:
+        return ALL
     try:
         known = targets_of(as_megatron(find_model(model)))
     except MemcoreError:

@@ -1,0 +1,64 @@
+"""`--fetch`: the files that describe a model come from the hub, as if they had been passed by name."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memcore.errors import ConfigError
+from memcore.messages import Message
+
+if TYPE_CHECKING:
+    from memcore.tools.fetching import Fetched
+    from memcore.tools.sources import Source
+
+
+def add_fetch(parser: argparse.ArgumentParser, *, whole: bool) -> None:
+    """The flags; the revision is in the help with `whole`."""
+    parser.add_argument("--fetch", action="store_true", help="ask the hub for the model's config and headers")
+    said = "with --fetch: a branch, a tag or a commit (default: main)"
+    parser.add_argument("--revision", metavar="NAME", help=said if whole else argparse.SUPPRESS)
+
+
+def asked(name: str, revision: str | None) -> Fetched:
+    """Return what the hub says of a model. Raises ConfigError as `tools.fetching.fetched` does."""
+    from memcore.tools.fetching import fetched  # noqa: PLC0415 - only who asks needs a network
+
+    return fetched(name, revision=revision)
+
+
+def needs_fetch(options: argparse.Namespace) -> None:
+    """Raise ConfigError for flags that mean nothing without `--fetch`."""
+    for flag in ("revision", "save"):
+        if getattr(options, flag, None) is not None and not options.fetch:
+            raise ConfigError.at(f"--{flag}", "needs --fetch")
+
+
+def with_fetched(
+    given: Sequence[str],
+    model: str | None,
+    revision: str | None,
+    read: Callable[[Sequence[str]], list[Source]],
+    named_in: Callable[[Sequence[Source]], object],
+) -> tuple[list[Source], tuple[Message, ...]]:
+    """Return the files of a job after those that the hub has of its model, and notes on these.
+
+    The model is the one of the flag, else the only word or the first that is no file, else the one that files name.
+    Raises ConfigError where none is named, and as `asked` does.
+    """
+    files = [*given]
+    if model is None and files and _may_be_id(files[0]):
+        model = files.pop(0)
+    sources = read(files) if files else []
+    named = model if model is not None else named_in(sources) if sources else None
+    if not isinstance(named, str):
+        raise ConfigError.at("--fetch", "needs the id of a model: alone, with --model, or in a file that names it")
+    found = asked(named, revision)
+    return [*found.sources, *sources], found.notes
+
+
+def _may_be_id(word: str) -> bool:
+    """Whether a word is no file, no link of memcore's and no command."""
+    return word != "-" and len(word.split()) == 1 and "#v1&" not in word and not Path(word.partition("#")[0]).exists()
