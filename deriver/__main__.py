@@ -361,7 +361,7 @@ def write_file(rows: dict[str, dict[str, Any]], further: dict[str, dict[str, Any
     derived.derived.cache_clear()
     derived.row_of.cache_clear()
     for name, row in classes.items():
-        if name in proved and types[row["type"]].get("class") == name:
+        if name in proved and name in (types[row["type"]].get("class"), derived_model.HEADED.get(row["type"])):
             row["cache"] = caches.proved(row["type"], name)
     TARGET.write_text(_text(types, classes, others), encoding="utf-8")
 

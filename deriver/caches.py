@@ -30,7 +30,12 @@ KNOWN = (
 )
 
 
-HYBRIDS: Mapping[str, Mapping[str, Any]] = {"bailing_hybrid": {"layer_group_size": 2}}
+_STEP = {"layer_types": ["full_attention", "sliding_attention"], "num_hidden_layers": 2, "sliding_window": 64}
+HYBRIDS: Mapping[str, Mapping[str, Any]] = {
+    "bailing_hybrid": {"layer_group_size": 2},
+    "step3p5": _STEP,
+    "step3p7": {f"text_config.{key}": value for key, value in _STEP.items()},
+}
 """Keys by which a network of few layers has those of each kind."""
 
 

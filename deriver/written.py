@@ -272,6 +272,7 @@ def _hrm() -> Row:
     return {"tensors": tensors, "lists": dict.fromkeys(lists, "num_layers_per_stack"), "absent": usual, "fixed": fixed}
 
 
+_QWEN4: Row = {"fixed": {"attention_bias": False, "full_attention_interval": 4, "indexer_kv_heads": 1}}
 WRITTEN: Mapping[str, Mapping[str, Any]] = {
     "AriaForConditionalGeneration": _aria(),
     "EncodecModel": _encodec(),
@@ -279,6 +280,8 @@ WRITTEN: Mapping[str, Mapping[str, Any]] = {
         "fixed": {"attention_bias": False, "index_topk_freq": 1, "index_topk_pattern": None, "qk_rope_head_dim": 0}
     },
     "HrmTextForCausalLM": _hrm(),
+    "Qwen4ExpForCausalLM": _QWEN4,
+    "Qwen4ExpTextModel": _QWEN4,
     "ReformerForMaskedLM": _reformer(),
     "Step3p7TextModel": _step(),
     "SwitchTransformersForConditionalGeneration": _switch(),

@@ -14,6 +14,15 @@ from typing import TypeAlias
 from memcore.records import dataclass
 
 
+def round_up(size: int, multiple: int) -> int:
+    """Return the least multiple that is at least a size.
+
+    >>> round_up(100, 64), round_up(128, 64)
+    (128, 128)
+    """
+    return -(-size // multiple) * multiple
+
+
 @dataclass(frozen=True, slots=True)
 class Quotient:
     """A product divided by a size, rounded up."""
@@ -45,7 +54,7 @@ class Rounded:
         """Its value."""
         size = measure(self.axis, sizes)
         step = self.beyond if self.limit is not None and size > self.limit else self.multiple
-        return -(-size // step) * step
+        return round_up(size, step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +133,7 @@ class Factors:
     def value(self, sizes: Mapping[str, int]) -> int:
         """Its value."""
         axes = [self._cut(axis) for axis in self._merged(sizes)]
-        rounded = [sum(-(-self._each(side) // self.multiple) * self.multiple for side in axis) for axis in axes]
+        rounded = [sum(round_up(self._each(side), self.multiple) for side in axis) for axis in axes]
         tiles = prod(map(len, axes))
         return sum(tiles // len(axis) * size for axis, size in zip(axes, rounded, strict=True))
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 import memcore
-from memcore.errors import ConfigError, UnsupportedError
+from memcore.config.schema import settings_of
+from memcore.config.training import Training
+from memcore.errors import ConfigError, MemcoreError, UnsupportedError
+from memcore.networks.adapter_kinds import ADAPTER_KINDS
 from memcore.networks.adapter_shapes import Numbers, factorization, tensors
 from memcore.networks.adapters import Adapter, adapted, trainable
 from memcore.networks.catalog import find_model
@@ -135,27 +138,42 @@ def test_dora_beside_few_bits(storage):
     assert drops.end_of_forward - plain.end_of_forward == 2 * products + for_input
 
 
-def test_what_adapters_do_not_have():
-    """IA3 has no rank, only AdaLoRA begins with one; beside quantized weights only low-rank matrices are modelled."""
-    with pytest.raises(ConfigError, match="ia3 has no rank"):
-        rank("ia3", rank=8)
-    with pytest.raises(ConfigError, match="applies to adalora"):
-        rank("lora", init_r=8)
+@pytest.mark.parametrize(
+    ("kind", "settings", "said"),
+    [
+        ("ia3", {"rank": 8}, "ia3 has no rank"),
+        ("road", {"rank": 8}, "road has no rank"),
+        ("boft", {"rank": 8}, "boft has no rank"),
+        ("ln-tuning", {"rank": 8}, "ln-tuning has no rank"),
+        ("ln-tuning", {"target_modules": "q_proj"}, "found 'q_proj'; norms: input_layernorm, norm, post_attention_"),
+        ("lora", {"init_r": 8}, "applies to adalora"),
+        ("road", {"n_frequency": 8}, "applies to fourierft"),
+        ("oft", {"decompose_factor": 4}, "applies to lokr"),
+        ("p-tuning", {"u": 8}, "applies to tinylora"),
+        ("trainable-tokens", {"num_virtual_tokens": 8}, "trainable-tokens has no num_virtual_tokens"),
+        ("boft", {"block_size": 3}, "not a multiple of the block size"),
+        ("oft", {"rank": 8, "block_size": 32}, "not both"),
+        ("oft", {"dropout": 0.1}, "not supported yet for oft"),
+        ("ia3", {"dropout": 0.1}, "not supported yet for ia3"),
+    ],
+)
+def test_settings_that_a_kind_does_not_have(kind, settings, said):
+    """Each kind has those of its row; nothing that is given is silently ignored."""
+    with pytest.raises(MemcoreError, match=said):
+        rank(kind, **settings)
+
+
+def test_rows_of_kinds_name_settings():
+    """A misspelled one would be refused for every kind."""
+    named = {name for kind in ADAPTER_KINDS.values() for name in kind.settings}
+    assert named == {each.name for each in settings_of(Training.adapter)} - {"type"}
+
+
+def test_what_no_adapter_is_attached_to():
+    """Beside quantized weights only low-rank matrices are supported; convolutions have no linear layers."""
     quantized = {"model": MODEL, "training": {"adapter": {"type": "vera"}, "quantization": "nf4"}}
     with pytest.raises(UnsupportedError, match="only on unquantized transformers layers"):
         memcore.estimate(quantized)
-    with pytest.raises(ConfigError, match="road has no rank"):
-        rank("road", rank=8)
-    with pytest.raises(ConfigError, match="applies to fourierft"):
-        rank("road", n_frequency=8)
-    with pytest.raises(ConfigError, match="boft has no rank"):
-        rank("boft", rank=8)
-    with pytest.raises(ConfigError, match="not a multiple of the block size"):
-        rank("boft", block_size=3)
-    with pytest.raises(ConfigError, match="applies to lokr"):
-        rank("oft", decompose_factor=4)
-    with pytest.raises(UnsupportedError, match="not supported yet for oft"):
-        rank("oft", dropout=0.1)
     convolutions = {"model_type": "squeezebert"}
     with pytest.raises(UnsupportedError, match="has no linear layers"):
         memcore.estimate({"model": convolutions, "training": {"adapter": "lora"}})
@@ -235,7 +253,7 @@ def test_tokens_before_the_sequence(kind, count):
     assert trainable(found.job.share) == count
     assert found.job.sizes["s"] == TOKENS + 20
     assert found.end_of_backward - found.persistent.before_step == pytest.approx(4 * count, abs=512 * 16)
-    with pytest.raises(ConfigError, match="has none"):
+    with pytest.raises(ConfigError, match="has no target_modules"):
         rank(kind, num_virtual_tokens=20)
 
 
@@ -314,7 +332,7 @@ def test_an_adapter_beside_the_head():
 def test_rank_stabilized_lora_takes_what_lora_takes():
     """It differs by a number; PEFT has a flag for it."""
     assert rank("rslora", rank=8).peak == rank("lora", rank=8, use_rslora=True).peak == rank("lora", rank=8).peak
-    with pytest.raises(ConfigError, match="applies to lora and dora"):
+    with pytest.raises(ConfigError, match="applies to lora and rslora and dora"):
         rank("loha", use_rslora=True)
 
 

@@ -421,7 +421,7 @@ median was 0.6 % and the most 3.8 %, and both outcomes (`pr2461`) were right; so
 was written down after the cause of that of 12B was found (`unsloth-gemma3-27b-17500-h200`)."""
 
 
-def test_third():
+def test_errors_of_the_third_batch():
     """Low confidence: four adapters in one pass, and lengths that lie on lines."""
     check_written_down(THIRD, 108)
     results = predicted("winter_third")
@@ -449,7 +449,7 @@ prime-rl's head has other chunks by version; DeepSpeed keeps its copy in bf16 wh
 prime-rl since transformers 5, and readings below 1.5 GiB."""
 
 
-def test_fourth():
+def test_errors_of_the_fourth_batch():
     """Of prime-rl only the chunks of its head are known; experts that nobody has trained are routed unevenly."""
     check_written_down(FOURTH, 39)
     results = predicted("winter_fourth")
@@ -479,7 +479,7 @@ TRL's GRPO divides logits by a temperature, in place from 1.0 to 1.9; TRL casts 
 accelerate runs context parallelism as a ring over transformers' layers; Megatron's products keep inputs in FP8."""
 
 
-def test_fifth():
+def test_errors_of_the_fifth_batch():
     """Refused are adapters that few use, and layouts; high confidence has five of BERT's steps, 4 % too low at TP 4.
 
     Automodel's packed Qwen3.5 is 27 % too high. PVeRA's reading, refused before, is 8 % above its exact simulation,
@@ -542,7 +542,7 @@ stated; with the GPUs that what stays between steps tells, their peaks are 0.2 t
 images in Automodel. Qwen3.5's experts shared among ranks were not supported; now they are 0.02 to 5 % off."""
 
 
-def test_sixth():
+def test_errors_of_the_sixth_batch():
     """Images in Automodel's tests take twice what their tokens do; nobody knows how many are in a step."""
     check_written_down(SIXTH, 33)
     results = predicted("training_sixth")
@@ -565,7 +565,7 @@ seven were refused, six of them for how their descriptions were written, one bec
 without windows. Those seven are right."""
 
 
-def test_seventh():
+def test_verdicts_on_outcomes_of_issues():
     """Close are runs that failed by little: some of the same job's runs passed, or all but 1 GiB was reserved."""
     assert len({each["id"] for each in SEVENTH}) == len(SEVENTH) == 29
     assert sum(not each["measured"]["value"] for each in SEVENTH) == 18

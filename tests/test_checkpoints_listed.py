@@ -10,7 +10,7 @@ from memcore.faces.cli import main
 from memcore.formats.gguf import TYPES
 from memcore.networks.catalog import catalog, find_model
 from memcore.servers.llamacpp.gguf import gguf_file
-from memcore.tools.checkpoints import checkpoint_of, whose
+from memcore.tools.checkpoints import checkpoint_of, nearest_of_catalog
 from memcore.tools.sources import Source, read_sources, source_of
 
 LAYERS = 28
@@ -50,7 +50,7 @@ def test_tensors_of_nobody_are_asked_about(said):
 
 def test_the_number_of_layers_counts():
     wrong = index(total_size=2 * PARAMETERS).replace("layers.27.", "layers.30.")
-    assert whose(checkpoint_of(json.loads(wrong))) is None
+    assert nearest_of_catalog(checkpoint_of(json.loads(wrong))) is None
 
 
 HEADER = {
@@ -65,7 +65,7 @@ def test_a_header_has_exact_bytes():
     assert found.parameters == PARAMETERS
     assert found.bytes == 2 * (PARAMETERS - LAYERS) + 4 * LAYERS
     assert found.dtypes == {"BF16": 2 * (PARAMETERS - LAYERS), "F32": 4 * LAYERS}
-    assert whose(found)[0] == "Qwen/Qwen3-0.6B"
+    assert nearest_of_catalog(found)[0] == "Qwen/Qwen3-0.6B"
 
 
 def test_only_the_header_of_a_file_is_read(tmp_path, capsys):

@@ -28,7 +28,7 @@ from memcore.limits import (
     whole,
 )
 from memcore.servers.sglang.graphs import prompt_sizes
-from memcore.serving.stages import alike, stages, vllm_partition
+from memcore.serving.stages import merged_stages, stages, vllm_partition
 from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED, enough, fullest
 from memcore.units import approximate
 
@@ -415,7 +415,7 @@ def test_stages_without_layers_are_counted(count):
         if count > 1
         else found[0].number == 0
     )
-    assert sum(len(group) for group in alike(model, count)) == len(found) <= 35
+    assert sum(len(group) for group in merged_stages(model, count)) == len(found) <= 35
 
 
 def test_gpus_without_layers_are_counted():

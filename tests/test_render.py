@@ -51,7 +51,8 @@ def test_golden_strips_of_layers(model):
 
 def test_a_model_as_a_table():
     """Every kind of layer with its parts, every kind of parameter, and the cache."""
-    shown = model_html(find_model("deepseek-v3"))
+    shown = model_html(find_model("deepseek-v3"), ("fp8", 641 << 30))
+    assert 'weights as published, in fp8</th><td class="num">641.0 GiB' in shown
     for text in ("3-60", "8 of 256 experts of 2048", "latent attention", "671,026,404,352", "routed experts", "35,136"):
         assert text in shown
 

@@ -12,6 +12,7 @@ from memcore.tools.sources import Source, read_sources
 
 P, POLICY, BITS = "training.precision", "training.activation_checkpointing.policy", "training.quantization"
 OFFLOADED, TYPE, RANK = "training.offload.activations", "training.adapter.type", "training.adapter.rank"
+AUTOCAST = "engine.autocast"
 TARGETS, LENGTH = "training.adapter.target_modules", "training.sequence_length"
 UNSLOTH = """from unsloth import FastLanguageModel
 import torch
@@ -91,10 +92,10 @@ READ = {
     UNSLOTH + ADAPTED.replace('"unsloth"', "True") + TRAINED: {POLICY: "full", OFFLOADED: None},
     UNSLOTH + ADAPTED.replace('"unsloth"', "False") + TRAINED: {POLICY: "none", OFFLOADED: None},
     QLORA: {"model": "meta-llama/Llama-2-7b-hf", BITS: "nf4-double", RANK: 64, TARGETS: ["q_proj"], LENGTH: 512,
-            "training.micro_batch_size": 4, POLICY: "full", TYPE: "lora", P: "bf16-mixed"},
+            "training.micro_batch_size": 4, POLICY: "full", TYPE: "lora", P: None, AUTOCAST: True},
     QLORA.replace(' bnb_4bit_quant_type="nf4",', "").replace(", gradient_checkpointing=True", ""): {
         BITS: "fp4-double", POLICY: "none"},
-    QLORA.replace("bf16=True", "bf16=torch.cuda.is_bf16_supported()"): {P: "bf16-mixed"},
+    QLORA.replace("bf16=True", "bf16=torch.cuda.is_bf16_supported()"): {P: None, AUTOCAST: True},
     QLORA.replace("device_map=", 'torch_dtype=getattr(torch, "float" + "16"), device_map=').replace("bf16=True, ", ""): {
         P: "fp16", TYPE: "lora"},  # peft, examples/olora_finetuning/olora_finetuning.py
     ASKED: {"model": "gpt2", TYPE: None, BITS: None, "training.attention": "flash", "training.optimizer.name": "adamw",
@@ -171,6 +172,15 @@ def test_a_notebook_that_starts_a_script():
     assert (found["training.micro_batch_size"], found["hardware.num_gpus"]) == (3, 4)
 
 
+def test_a_script_that_is_only_named_may_adapt():
+    """philschmid/deep-learning-pytorch-huggingface: scripts/run_fsdp_qlora.py quantizes by itself."""
+    line = "torchrun --nproc_per_node=4 scripts/run_fsdp_qlora.py --model_name_or_path gpt2 --per_device_train_batch_size 1"
+    said = [note for note in imported(line).notes if "run_fsdp_qlora.py is not read" in note]
+    assert "training.quantization" in said[0]
+    for other in (f"{line} --use_peft true", line.replace("qlora", "sft")):
+        assert not any("is not read" in note for note in imported(other).notes)
+
+
 def test_a_script_without_its_trainer_is_asked_for_its_batch():
     """matrixorigin/mojo, py/llmtoy/qwen3/model.py."""
     source = Source("a.py", UNSLOTH + ADAPTED)
@@ -183,14 +193,15 @@ def test_a_script_without_its_trainer_is_asked_for_its_batch():
 def test_each_trainer_of_a_script_is_a_job():
     """unslothai/notebooks, python_scripts/Qwen3_(4B)-GRPO.py: some examples first, rewards then."""
     rewards = (
-        "GRPOTrainer(model = model, args = GRPOConfig(per_device_train_batch_size = 1, max_completion_length = 64))\n"
+        "GRPOTrainer(model = model, args = GRPOConfig(per_device_train_batch_size = 1, gradient_accumulation_steps = 1,\n"
+        "    num_generations = 6, max_completion_length = 64))\n"
     )
     text = UNSLOTH + ADAPTED + TRAINED + rewards
-    with pytest.raises(MemcoreError, match="2 commands for 2 jobs.*1: SFTConfig:.*2: GRPOConfig:"):
+    with pytest.raises(MemcoreError, match="the script: It calls 2 trainers.*1: SFTConfig:.*2: GRPOConfig:"):
         imported(text)
     first, second = (flat(imported(text, None, job).config) for job in (1, 2))
     assert (first["training.micro_batch_size"], first.get("training.method.name"), first[RANK]) == (2, None, 16)
-    assert (second["training.micro_batch_size"], second["training.method.name"], second[RANK]) == (1, "grpo", 16)
+    assert (second["training.micro_batch_size"], second["training.method.name"], second[RANK]) == (6, "grpo", 16)
 
 
 def test_arguments_that_are_elsewhere_are_said():
@@ -293,3 +304,84 @@ FURTHER = {
 def test_further_scripts(text):
     found = flat(imported(text).config)
     assert {path: found.get(path) for path in FURTHER[text]} == FURTHER[text]
+
+
+MADE = """import dataclasses
+import torch
+from liger_kernel.transformers import apply_liger_kernel_to_llama
+from peft import LoraConfig, PeftModel, get_peft_model, prepare_model_for_kbit_training
+from transformers import AutoModelForCausalLM, Trainer as Loop, TrainingArguments
+class Trainer(Loop):
+    pass
+tokens = tokenizer(texts, truncation=True, max_length=64)
+model = AutoModelForCausalLM.from_pretrained("a/b", torch_dtype=torch.float32)
+{}
+args = TrainingArguments("x", per_device_train_batch_size=2, bf16=True)
+{}
+trainer = Trainer(model=model, args=args{})
+trainer.train()
+"""
+LORA = "model = get_peft_model(model, LoraConfig(r=4))"
+BATCH, COMPILED, OPTIMIZER = "training.micro_batch_size", "training.compile", "training.optimizer.name"
+ALTERED = {
+    ("", "", ""): {P: "bf16-mixed", BATCH: 2, LENGTH: 64, POLICY: "none", COMPILED: None, "training.loss": None},
+    ("model.half()", "", ""): {P: "fp16"},
+    ("model = model.to('cuda')\nmodel = model.to(dtype=torch.bfloat16)", "", ""): {P: "bf16", AUTOCAST: None},
+    ("model = model.bfloat16()\n" + LORA, "", ""): {P: "bf16", AUTOCAST: True, RANK: 4},
+    ("model.half()\nmodel = prepare_model_for_kbit_training(model)\n" + LORA, "", ""): {P: "bf16-mixed", POLICY: "none"},
+    ("model = torch.compile(model)", "", ""): {COMPILED: True},
+    ("apply_liger_kernel_to_llama()", "", ""): {"training.implementation": "liger", "training.loss": "fused-linear"},
+    ("try:\n    model.half()\nexcept ValueError:\n    model.float()", "", ""): {P: "fp16"},
+    ("", "args = dataclasses.replace(args, per_device_train_batch_size=8)", ""): {BATCH: 8},
+    ("", "if __name__ == '__main__':\n    args.gradient_checkpointing = True", ""): {POLICY: "full", BATCH: 2},
+    ("", "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={'use_reentrant': True})", ""): {
+        POLICY: "full", "training.activation_checkpointing.use_reentrant": True},
+    ("", "lion = bnb.optim.PagedLion8bit(model.parameters())", ", optimizers=(lion, None)"): {
+        OPTIMIZER: "paged-lion-8bit"},
+    ("", "args.optim = 'sgd' if torch.cuda.is_available() else 'adamw_torch'", ", optimizers=(None, None)"): {
+        OPTIMIZER: "sgd"},
+    ("model = AutoModelForSequenceClassification.from_pretrained('a/b', num_labels=2)", "", ""): {
+        "training.method.name": None},
+}  # fmt: skip
+"""What is done to a model, to the arguments and by the trainer, and what becomes of the job."""
+
+
+@pytest.mark.parametrize("changes", ALTERED)
+def test_what_is_done_before_training(changes):
+    found = flat(imported(MADE.format(*changes)).config)
+    assert {path: found.get(path) for path in ALTERED[changes]} == ALTERED[changes]
+
+
+def test_a_model_to_compare_with_stays_next_to_adapters():
+    """on1659/RadarCustomLLM_Game, dpo/train.py: `ref_model` with adapters; of 4 bits, prepared and under autocast."""
+    loads = 'AutoModelForCausalLM.from_pretrained("a/b", load_in_4bit=True, dtype=torch.bfloat16)'
+    text = HEAD + f"model = prepare_model_for_kbit_training({loads})\nmodel = get_peft_model(model, LoraConfig())\n"
+    for given, reference in ((f"ref_model={loads}", "copy"), ("ref_model=None", None)):
+        found = flat(imported(text + f"DPOTrainer(model, {given}, args=DPOConfig('x'))").config)
+        assert found.get("training.method.reference") == reference
+        assert (found[P], found["engine.prepare_model_for_kbit_training"]) == ("bf16-mixed", True)
+
+
+def test_a_class_with_labels_has_no_logits():
+    """lun2hang/playgemma_textcls_sft, gemma2b_sft_Qlora_cls.py."""
+    found = imported(MADE.replace("AutoModelForCausalLM", "AutoModelForSequenceClassification").format("", "", ""))
+    assert flat(found.config)["training.method.name"] == "classify"
+    assert any("2 outputs of the head" in note for note in found.notes)
+
+
+def test_what_nobody_reads_of_loaders_and_trainers_is_said():
+    text = MADE.replace("torch_dtype=torch.float32", "num_hidden_layers=2")
+    notes = imported(text.format("model.resize_token_embeddings(9)", "", ", optimizer_cls_and_kwargs=(A, {})")).notes
+    for said in ("from_pretrained: num_hidden_layers", "resize_token_embeddings: 9", "optimizer_cls_and_kwargs",
+                 "it names no dtype: fp32 weights are counted"):  # fmt: skip
+        assert any(said in note for note in notes)
+    assert not any("dtype" in note or "not read" in note for note in imported(MADE.format("", "", "")).notes)
+
+
+def test_only_the_run_knows():
+    later = "if rows > 9:\n    args.per_device_train_batch_size = 8"
+    for changes in (("", later, ""), ("", "", ", optimizers=(make(), None)")):
+        with pytest.raises(MemcoreError, match=r"found \$(per_device_train_batch_size|optim), "):
+            read_sources([Source("a.py", MADE.format(*changes))])
+    with pytest.raises(MemcoreError, match="PeftModel: its adapter in line 10 is in another file"):
+        imported(MADE.format("model = PeftModel.from_pretrained(model, 'c/d', is_trainable=True)", "", ""))

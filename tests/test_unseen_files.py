@@ -679,7 +679,7 @@ THIRD = {
 
 
 @pytest.mark.parametrize("text", THIRD, ids=lambda text: text.split()[0])
-def test_third(text):
+def test_what_a_file_says_is_estimated(text):
     found = imported(text, None)
     said = flat({**found.config, "model": ""})
     assert {path: said.get(path) for path in THIRD[text]} == THIRD[text]
@@ -976,7 +976,7 @@ FOURTH = {
 
 
 @pytest.mark.parametrize("text", FOURTH, ids=lambda text: text.split()[0])
-def test_fourth(text):
+def test_every_key_of_a_file_is_known(text):
     found = imported(text, None)
     said = flat({**found.config, "model": ""})
     assert {path: said.get(path) for path in FOURTH[text]} == FOURTH[text]
@@ -1074,7 +1074,7 @@ CUDA_VISIBLE_DEVICES=0 python \\
 """GAIR-NLP/cs2916, hw2/finetune/run.sh."""
 
 
-def test_fifth():
+def test_what_ollama_and_modelscope_say():
     said = flat({**imported(OF_OLLAMA).config, "model": ""})
     assert (said["inference.quantization"], said["inference.max_model_len"]) == ("q4_k_m", 8192)
     found = imported(OF_MODELSCOPE).config
@@ -1294,28 +1294,6 @@ SIXTH = {
 }
 
 
-@pytest.mark.parametrize("text", SIXTH, ids=range(len(SIXTH)))
-def test_sixth(text):
-    found = imported(text, None)
-    said = {**flat({**found.config, "model": ""}), "model": found.config.get("model")}
-    assert {path: said.get(path) for path in SIXTH[text]} == SIXTH[text]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (TITAN.replace("qwen3_14b", "qwen3_debugmodel"), "CONFIG: found 'qwen3_debugmodel'; pass the config_registry"),
-        ("CONFIG_FILE=llama3_8b.toml ./run_train.sh --training.steps 1", "llama3_8b.toml; pass that file"),
-        (FIREFLY_DPO.replace('"full"', '"prefix"'), "train_mode: found 'prefix'; supported: full, lora, qlora"),
-        (GALORE.replace("target: all", "target: mlp"), "galore_target: found 'mlp'; supported: 'all'"),
-        (HYDRA.replace("trl.SFTConfig", "trl.PPOConfig"), "PPOConfig: found"),
-    ],
-)
-def test_sixth_refused(text, words):
-    with pytest.raises(MemcoreError, match=re.escape(words)):
-        imported(text, 8)
-
-
 def test_what_is_read_as_a_command():
     """A script of commands is no file of a tool's; one of Python is."""
     for name, text, words in (
@@ -1501,28 +1479,6 @@ SEVENTH = {
 }
 
 
-@pytest.mark.parametrize("text", SEVENTH, ids=range(len(SEVENTH)))
-def test_seventh(text):
-    found = imported(text, None)
-    said = {**flat({**found.config, "model": ""}), "model": found.config.get("model")}
-    assert {path: said.get(path) for path in SEVENTH[text]} == SEVENTH[text]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            'import nemo_run as run\nNAME = "gpt3_5b"\n@run.cli.factory(name=NAME)\ndef model():\n    ...\n',
-            "--factory gpt3_5b",
-        ),
-        (TITAN.replace(" --training", ' "$@" --training').replace("14b", "1b"), "CONFIG: found 'qwen3_1b'"),
-    ],
-)
-def test_seventh_refused(text, words):
-    with pytest.raises(MemcoreError, match=re.escape(words)):
-        imported(text, 8)
-
-
 def test_checkpoints_on_the_way_to_a_model():
     name = "TinyLlama/TinyLlama-1.1B-intermediate-step-1431k-3T"
     assert find_model(name).parameters == find_model("TinyLlama/TinyLlama-1.1B-Chat-v1.0").parameters
@@ -1594,11 +1550,14 @@ EIGHTH = {
 }
 
 
-@pytest.mark.parametrize("text", EIGHTH, ids=range(len(EIGHTH)))
-def test_eighth(text):
+SAID = {**SIXTH, **SEVENTH, **EIGHTH}
+
+
+@pytest.mark.parametrize("text", SAID, ids=range(len(SAID)))
+def test_what_a_file_says_is_read(text):
     found = imported(text, None)
     said = {**flat({**found.config, "model": ""}), "model": found.config.get("model")}
-    assert {path: said.get(path) for path in EIGHTH[text]} == EIGHTH[text]
+    assert {path: said.get(path) for path in SAID[text]} == SAID[text]
 
 
 def test_adapters_of_some_layers_are_refused():
@@ -1861,6 +1820,16 @@ def test_products_in_fp8(flag):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        (TITAN.replace("qwen3_14b", "qwen3_debugmodel"), "CONFIG: found 'qwen3_debugmodel'; pass the config_registry"),
+        ("CONFIG_FILE=llama3_8b.toml ./run_train.sh --training.steps 1", "llama3_8b.toml; pass that file"),
+        (FIREFLY_DPO.replace('"full"', '"prefix"'), "train_mode: found 'prefix'; supported: full, lora, qlora"),
+        (GALORE.replace("target: all", "target: mlp"), "galore_target: found 'mlp'; supported: 'all'"),
+        (HYDRA.replace("trl.SFTConfig", "trl.PPOConfig"), "PPOConfig: found"),
+        (
+            'import nemo_run as run\nNAME = "gpt3_5b"\n@run.cli.factory(name=NAME)\ndef model():\n    ...\n',
+            "--factory gpt3_5b",
+        ),
+        (TITAN.replace(" --training", ' "$@" --training').replace("14b", "1b"), "CONFIG: found 'qwen3_1b'"),
         (MEGATRON_FP8.replace("--bf16 ", ""), "--fp8-format: found 'hybrid'; with parameters in fp32"),
         (MEGATRON_FP8.replace("--bf16", "--fp16"), "with parameters in fp16"),
         (

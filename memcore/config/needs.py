@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
+from memcore.config.schema import Setting, settings_of
 from memcore.config.training import Training
+from memcore.networks.adapter_kinds import kinds_with
 from memcore.records import dataclass
 
 EXPERTS, RECURRENT = "model.experts", "model.recurrent"
@@ -34,25 +37,12 @@ class Need:
 _TRAINED = Need(Training.activation_checkpointing.policy, ("full", "selective"))
 _SELECTIVE = Need(Training.activation_checkpointing.policy, ("selective",))
 _ADAPTED = Need(Training.adapter.type, (ANY,))
-_PROMPTED = ("prefix-tuning", "prompt-tuning", "p-tuning")
-_RANKED = (
-    "lora",
-    "rslora",
-    "dora",
-    "adalora",
-    "vera",
-    "loha",
-    "lokr",
-    "oft",
-    "tinylora",
-    "randlora",
-    "miss",
-    "delora",
-    "gralora",
-    "hira",
-    "pvera",
-)
-_TARGETED = (*_RANKED, "boft", "ia3", "fourierft", "road", "c3a")
+OF_ADAPTERS: dict[Setting[Any], Need] = {
+    each: Need(Training.adapter.type, kinds_with(each.name))
+    for each in settings_of(Training.adapter)
+    if each != Training.adapter.type
+}
+"""Settings of adapters, and the kinds that have each."""
 STAGED = Need(Parallelism.pipeline_parallel_size, (SEVERAL,))
 ROUTED = Need(EXPERTS, (ANY,))
 IN_FP8 = Need(Training.precision, ("fp8-mixed",))
@@ -65,20 +55,8 @@ NEEDS: Mapping[str, Need] = {
     Training.method.teacher: Need(Training.method.name, ("distill",)),
     Training.method.reward_model: Need(Training.method.name, ("ppo",)),
     Training.quantization: _ADAPTED,
-    Training.adapter.rank: Need(Training.adapter.type, _RANKED),
-    Training.adapter.target_modules: Need(Training.adapter.type, (*_TARGETED, "ln-tuning")),
-    Training.adapter.modules_to_save: Need(Training.adapter.type, _TARGETED),
+    **{str(path): need for path, need in OF_ADAPTERS.items()},
     Training.adapter.target_parameters: Need(EXPERTS, (ANY,)),
-    Training.adapter.use_rslora: Need(Training.adapter.type, ("lora", "rslora", "dora")),
-    Training.adapter.decompose_factor: Need(Training.adapter.type, ("lokr",)),
-    Training.adapter.block_size: Need(Training.adapter.type, ("oft", "boft", "c3a")),
-    Training.adapter.num_trainable_tokens: Need(Training.adapter.type, ("trainable-tokens",)),
-    Training.adapter.u: Need(Training.adapter.type, ("tinylora",)),
-    Training.adapter.n_frequency: Need(Training.adapter.type, ("fourierft",)),
-    Training.adapter.init_r: Need(Training.adapter.type, ("adalora",)),
-    Training.adapter.num_virtual_tokens: Need(Training.adapter.type, _PROMPTED),
-    Training.adapter.dtype: _ADAPTED,
-    Training.adapter.dropout: Need(Training.adapter.type, (*_TARGETED, "ln-tuning")),
     Training.optimizer.rank: Need(Training.optimizer.name, ("galore", "galore-8bit", "apollo", "apollo-mini")),
     Training.optimizer.momentum: Need(Training.optimizer.name, ("rmsprop", "sgd")),
     Training.offload.optimizer_fraction: Need(Training.offload.optimizer, (ANY,)),

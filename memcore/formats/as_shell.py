@@ -16,7 +16,7 @@ _SHEBANG, _EXPORTS = "#!/bin/sh", "export "
 
 
 def of_batch(text: str) -> str:
-    r"""A batch file of Windows as a shell writes it; other texts as they are.
+    r"""Return a batch file of Windows as a shell writes it; other texts as they are.
 
     >>> print(of_batch("set M=C:\\x.gguf\nllama-server.exe -m %M%"))
     M='C:/x.gguf'
@@ -33,7 +33,7 @@ _STARTED = re.compile(r"^(ExecStart|Environment)=[@:+!-]*((?:[^\n]*\\\n)*[^\n]*)
 
 
 def of_unit(text: str) -> str:
-    r"""The command that a unit of systemd starts, as a shell's script; other texts as they are.
+    r"""Return the command that a unit of systemd starts, as a shell's script; other texts as they are.
 
     >>> print(of_unit("[Service]\nEnvironment=A=1\nExecStart=/bin/llama-server -m x.gguf\n"))
     #!/bin/sh
@@ -90,7 +90,7 @@ _PAIR = re.compile(r"(?<!\w)(\w{1,80})=(\"[^\"]*\"|'[^']*'|\S*)|(?<!\w)(\w{1,80}
 
 
 def of_dockerfile(text: str) -> str:
-    r"""The command of a Dockerfile whose image serves a model, as a shell's script; other texts as they are.
+    r"""Return the command of a Dockerfile whose image serves a model, as a shell's script; other texts as they are.
 
     Source: Docker's reference of Dockerfiles (the last `CMD` and `ENTRYPOINT` of the last stage hold).
 
@@ -120,7 +120,7 @@ def of_dockerfile(text: str) -> str:
 
 
 def _words(plain: str) -> object:
-    """What an instruction runs: a list of words, or a line of a shell."""
+    """Return what an instruction runs: a list of words, or a line of a shell."""
     if not plain.startswith("["):
         return plain
     try:

@@ -24,7 +24,7 @@ _SUMS: Mapping[type, Callable[[Any, Any], Any]] = {
 
 
 def built(code: str) -> dict[str, dict[str, Any]]:
-    r"""What the functions of a module return, by their names, for those that return a mapping.
+    r"""Return what the functions of a module return, by their names, for those that return a mapping.
 
     >>> built("def f():\n  c = C(a=D.Config('x', n=2 * 3))\n  c.b.d = 1\n  return c")
     {'f': {'()': 'C', 'a': {'()': 'D.Config', '0': 'x', 'n': 6}, 'b': {'d': 1}}}
@@ -84,7 +84,7 @@ def _different(values: list[Any]) -> list[Any]:
 
 
 def _of_command_line(body: list[ast.stmt]) -> dict[str, Any]:
-    """What the arguments of a script are where its command line says nothing (`argparse`)."""
+    """Return what the arguments of a script are where its command line says nothing (`argparse`)."""
     found: dict[str, Any] = {}
     for node in ast.walk(ast.Module(body, [])):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
@@ -106,7 +106,7 @@ class _Function:
         return _Function(self.known, self.shared, names)
 
     def result(self, name: str, deep: int) -> Any:
-        """What a function of the module returns."""
+        """Return what a function of the module returns."""
         if deep > NESTING:
             return f"${name}"
         given = self.known[name].args
@@ -150,7 +150,7 @@ class _Function:
             place[path[-1]] = value
 
     def value(self, node: ast.expr, deep: int) -> Any:
-        """What an expression is."""
+        """Return what an expression is."""
         if deep > NESTING:
             return "$NESTED"
         if isinstance(node, ast.Constant):
@@ -170,7 +170,7 @@ class _Function:
         return f"${ast.unparse(node)[:40]}" if isinstance(node, ast.Attribute) else "$EXPRESSION"
 
     def call(self, node: ast.Call, deep: int) -> Any:
-        """What a function of the module returns, or the name and the arguments of another."""
+        """Return what a function of the module returns, or the name and the arguments of another."""
         name = ast.unparse(node.func)
         plain = {str(number): self.value(each, deep) for number, each in enumerate(node.args)}
         named = {each.arg: self.value(each.value, deep) for each in node.keywords if each.arg is not None}
@@ -237,7 +237,7 @@ class _Script(_Function):
         return [_both(first[0], second[0], label)] if first and second else []
 
     def value(self, node: ast.expr, deep: int) -> Any:
-        """What an expression is, comparisons and fields of values included."""
+        """Return what an expression is, comparisons and fields of values included."""
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.Is | ast.In):
             left, right = self.value(node.left, deep + 1), self.value(node.comparators[0], deep + 1)
             if _OPEN not in repr(left) and _OPEN not in repr(right) and deep <= NESTING:
@@ -259,7 +259,7 @@ class _Script(_Function):
         return super().value(node, deep)
 
     def call(self, node: ast.Call, deep: int) -> Any:
-        """What a call makes; what it is given by the script is noted where it is not the script's own."""
+        """Return what a call makes; what it is given by the script is noted where it is not the script's own."""
         made = super().call(node, deep)
         if isinstance(node.func, ast.Attribute) and node.func.attr in _LONGER and len(node.args) == 1:
             self.append(node.func.value, made["0"], all_of=node.func.attr == "extend")
@@ -281,7 +281,7 @@ _NO_LETTER = re.compile(r"\W+")
 
 
 def _both(first: Any, second: Any, label: str) -> Any:
-    """What two branches leave: the same value, or the name of the condition."""
+    """Return what two branches leave: the same value, or the name of the condition."""
     fields = [each for each in (first, second) if isinstance(each, dict) and FUNCTION not in each]
     if len(fields) == 1 and None in (first, second):
         first, second = fields[0], {}

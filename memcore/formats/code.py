@@ -15,7 +15,7 @@ class Code(str):
 
 
 def as_call(name: str, arguments: Mapping[str, Any], deep: int = 0) -> Code:
-    """A call that begins a line; `deep` is how far that line is indented, in steps.
+    """Return a call that begins a line; `deep` is how far that line is indented, in steps.
 
     >>> print(as_call("f", {"a": 1, "b": Code("c"), "d": {"e": [None]}}))
     f(

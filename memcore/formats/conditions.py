@@ -41,7 +41,7 @@ _DIGITS = 18
 
 
 def outcome(condition: list[str]) -> bool | None:
-    """Whether comparisons hold, of words that are known; None for another question.
+    """Return whether comparisons hold, of words that are known; None for another question.
 
     >>> [outcome(each.split()) for each in ("[ a = b ] || [ 2 -gt 1 ]", "! -f x", "[[ llama-70b == *70b* ]]")]
     [True, None, True]
@@ -75,7 +75,7 @@ def _compared(inner: list[str]) -> bool | None:
 
 
 def chosen(text: str) -> str:
-    """A choice as Python writes it.
+    """Return a choice as Python writes it.
 
     >>> chosen("8 > 2 ? 8 : 2")
     '(8 )if(8 > 2 )else( 2)'
@@ -88,7 +88,7 @@ def chosen(text: str) -> str:
 
 
 def calculated(node: ast.expr) -> int:
-    """What an expression gives. Raises ValueError for one that gives no integer."""
+    """Return what an expression gives. Raises ValueError for one that gives no integer."""
     if isinstance(node, ast.IfExp):
         return calculated(node.body if calculated(node.test) else node.orelse)
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:

@@ -35,7 +35,7 @@ _FILLED = re.compile(r"\$\{\w+:?-[^${}]*\}")
 
 
 def commands(content: Mapping[Any, Any]) -> str | None:
-    """The shell script that a file of containers amounts to; None for a file of something else.
+    """Return the shell script that a file of containers amounts to; None for a file of something else.
 
     >>> commands({"services": {"a": {"image": "vllm/vllm-openai", "command": "--model org/m --port 1"}}})
     'vllm serve "--model" "org/m" "--port" "1"'
@@ -50,7 +50,7 @@ def commands(content: Mapping[Any, Any]) -> str | None:
 
 
 def _filled_in(content: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """A file of llama-swap without macros: a model's own hold before those of the file, also inside those.
+    """Return a file of llama-swap without macros: a model's own hold before those of the file, also inside those.
 
     Source: llama-swap, internal/config/config.go (`LoadConfigFromReader` merges the macros of a model over the global
     ones before it fills them in).
@@ -69,7 +69,7 @@ def _filled_in(content: Mapping[Any, Any]) -> Mapping[Any, Any]:
 
 
 def _swapped(content: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """A file of llama-swap with each command in one line, and without the programs of other kinds of models.
+    """Return a file of llama-swap with each command in one line, and without the programs of other kinds of models.
 
     Lines of a command go on without a sign there, and those of comments are left out (internal/config/commands.go).
     """
@@ -87,7 +87,7 @@ def _swaps(model: object) -> bool:
 
 
 def _serves(command: str) -> bool:
-    """Whether a command runs a known server, or a container that may have one."""
+    """Return whether a command runs a known server, or a container that may have one."""
     return _PROGRAM.search(command) is not None or contained([*command.split(), END]) is not None
 
 
@@ -121,7 +121,7 @@ _RELEASES = re.compile(
 
 
 def release_of(image: str) -> str:
-    """The release that the tag of a server's own image names, as text; empty where it names none.
+    """Return the release that the tag of a server's own image names, as text; empty where it names none.
 
     >>> release_of("vllm/vllm-openai:v0.10.0"), release_of("lmsysorg/sglang:v0.5.2-cu126"), release_of("vllm:v1.0")
     ('v0.10.0', 'v0.5.2', '')
@@ -167,7 +167,7 @@ def _scripts(content: object, deep: int, card: str) -> Iterator[str]:
 
 
 def _on(card: str) -> str:
-    """What stands in front of a command that runs on an accelerator."""
+    """Return what stands in front of a command that runs on an accelerator."""
     return f"{CARD}={card} " if card else ""
 
 
@@ -176,7 +176,7 @@ _EXPANDED = re.compile(r"\$\((\w{1,80})\)")
 
 
 def _expanded(own: Any, content: Mapping[Any, Any]) -> Any:
-    """A command with the container's variables as a shell has them, without empty lines around it."""
+    """Return a command with the container's variables as a shell has them, without empty lines around it."""
     given = content.get("env")
     known = {_pair(each)[0] for each in given} if isinstance(given, list) else set[str]()
     if isinstance(own, list):
@@ -188,13 +188,13 @@ def _expanded(own: Any, content: Mapping[Any, Any]) -> Any:
 
 
 def _known_image(content: Mapping[Any, Any]) -> bool:
-    """Whether a container runs a server that is told in its environment alone."""
+    """Return whether a container runs a server that is told in its environment alone."""
     told = bool(content.get("environment") or content.get("env"))
     return told and isinstance(content.get("image"), str) and "text-generation-inference" in content["image"]
 
 
 def _described(content: Mapping[Any, Any]) -> str | None:
-    """The command of a server that a chart or an operator starts from fields of its own; None for other fields.
+    """Return the command of a server that a chart or an operator starts from fields of its own; None for other fields.
 
     Sources: vllm production-stack, helm/templates/deployment-vllm-multi.yaml; kubeai, internal/modelcontroller
     (engine_vllm.go, engine_ollama.go); kserve, huggingfaceserver/__main__.py.
@@ -224,7 +224,7 @@ def _described(content: Mapping[Any, Any]) -> str | None:
 
 
 def _of_inference_service(content: Mapping[Any, Any], model: Mapping[Any, Any]) -> str | None:
-    """The server of KServe's `LLMInferenceService`, whose container adds words of its environment.
+    """Return the server of KServe's `LLMInferenceService`, whose container adds words of its environment.
 
     Source: kserve, config/llmisvcconfig/config-llm-template.yaml.
     """
@@ -261,7 +261,7 @@ _SWITCHES: Mapping[str, str] = {
 
 
 def _of_operator(model: Mapping[Any, Any], given: object) -> Mapping[Any, Any]:
-    """The fields of a `VLLMRuntime` as a chart has them: some of vLLM's stand next to the model's address.
+    """Return the fields of a `VLLMRuntime` as a chart has them: some of vLLM's stand next to the model's address.
 
     Those of vLLM had no section of their own at first.
 
@@ -293,7 +293,7 @@ def _of_chart(content: Mapping[Any, Any]) -> str:
 
 
 def _joined(words: Sequence[str], bare: int) -> str:
-    """A command whose first words are bare."""
+    """Return a command whose first words are bare."""
     return " ".join([*words[:bare], *(_quoted(word) for word in words[bare:])])
 
 
@@ -304,12 +304,12 @@ def _is_command(value: object) -> bool:
 
 
 def _of(release: str) -> str:
-    """What stands in front of a command of a server's release."""
+    """Return what stands in front of a command of a server's release."""
     return f"{RELEASE}={release} " if release else ""
 
 
 def _run(content: Mapping[Any, Any], own: list[Any], card: str) -> str:
-    """One container's command: a script is taken as it is, words are quoted."""
+    """Return one container's command: a script is taken as it is, words are quoted."""
     mounts = [_mount(each) for each in content.get("volumes") or ()]
     words = [_on_host(word, mounts) for each in own for word in _words(each)]
     exported = f"export {_on(card)}\n" if card else ""
@@ -339,7 +339,7 @@ def _run(content: Mapping[Any, Any], own: list[Any], card: str) -> str:
 
 
 def _from(entry: Sequence[str], named: re.Match[str]) -> str:
-    """An entry point from its program on, with the words behind it."""
+    """Return an entry point from its program on, with the words behind it."""
     own = named[0].split()
     return _joined([*own, *entry[named.string.count(" ", 0, named.start()) + len(own) :]], len(own))
 
@@ -350,7 +350,7 @@ _RUNS = re.compile(r"(?:.*/)?(?:python[\d.]*|uv|env|vllm)$")
 
 
 def _runs(words: Sequence[str]) -> bool:
-    """Whether words begin with a program, and not with what one is run on."""
+    """Return whether words begin with a program, and not with what one is run on."""
     return _PROGRAM.search(" ".join(words)) is not None or _shell(words) or _RUNS.match(words[0]) is not None
 
 
@@ -359,7 +359,7 @@ _UNKNOWN = "container"
 
 
 def _words(value: object) -> list[str]:
-    """The words of a command, which is a list of them, a text, or a script."""
+    """Return the words of a command, which is a list of them, a text, or a script."""
     listed = value if isinstance(value, list) else _split(str(value)) if "\n" not in str(value) else [value]
     return [str(word).replace("$$", "$") for word in listed]
 
@@ -368,7 +368,7 @@ _DRIVE = re.compile(r"\b[A-Za-z]:\\")
 
 
 def _split(text: str) -> list[str]:
-    r"""A text's words as compose and llama-swap split it, without quotes around them.
+    r"""Return a text's words as compose and llama-swap split it, without quotes around them.
 
     >>> _split('bash -c "a --b 1" C:x')
     ['bash', '-c', 'a --b 1', 'C:x']
@@ -383,13 +383,13 @@ def _split(text: str) -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """A word for the shell, in which variables count."""
+    """Return a word for the shell, in which variables count."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("`", "\\`")
     return f'"{escaped}"'
 
 
 def _said(word: str, own: Sequence[Any]) -> str:
-    """A word of a command; a variable alone in a text, not in a list, may be several words, or none."""
+    """Return a word of a command; a variable alone in a text, not in a list, may be several words, or none."""
     alone = _VARIABLE.fullmatch(word) is not None and all(isinstance(each, str) for each in own)
     return word if alone else _quoted(word)
 
@@ -442,7 +442,7 @@ _SIZED = re.compile(r"(?<![a-z\d])\d{1,4}(?:\.\d{1,2})?b(?![a-z\d])", re.IGNOREC
 
 
 def _mount(volume: object) -> tuple[str, str]:
-    """The folders outside and inside a container that are one: `/data/Qwen3-8B:/model:ro`."""
+    """Return the folders outside and inside a container that are one: `/data/Qwen3-8B:/model:ro`."""
     if isinstance(volume, Mapping):
         return str(volume.get("source", "")), str(volume.get("target", ""))
     outside, _, rest = str(volume).partition(":")
@@ -450,7 +450,7 @@ def _mount(volume: object) -> tuple[str, str]:
 
 
 def _on_host(word: str, mounts: Sequence[tuple[str, str]]) -> str:
-    """A command whose model has its folder's name outside where only that says which model it is.
+    """Return a command whose model has its folder's name outside where only that says which model it is.
 
     >>> _on_host("serve /models/a --b", [("/data/Qwen3-8B", "/models/a")])
     'serve /models/Qwen3-8B --b'
@@ -471,7 +471,7 @@ _ALONE = frozenset({
 
 
 def contained(command: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
-    """What `docker run` runs, and the environment that it is given; None for another command.
+    """Return what `docker run` runs, and the environment that it is given; None for another command.
 
     >>> contained("docker run --rm -e A=1 -p 1:2 vllm/vllm-openai:v0.9 --model m".split())
     (['vllm', 'serve', '--model', 'm', '*env.SERVER_RELEASE=v0.9'], {'A': '1'})
@@ -519,7 +519,7 @@ _WRAPS = "--wrap"
 
 
 def within(command: Sequence[str]) -> str | None:
-    """The script that a command hands to a shell, `bash -c '…'`, or to a queue; None for another command.
+    """Return the script that a command hands to a shell, `bash -c '…'`, or to a queue; None for another command.
 
     >>> within(["sbatch", "--nodes=2", "--wrap=srun run.sh", ";"])
     'srun run.sh'

@@ -85,13 +85,13 @@ class Cursor:
         raise ConfigError.at(Message("line {}", number + 1), "found {!r}, which {}", found.strip()[:60], why)
 
     def misplaced(self) -> str:
-        """Why there should be nothing at the cursor."""
+        """Return why there should be nothing at the cursor."""
         if self.fresh:
             return "is indented differently from its neighbours"
         return Message("has text after its end: {!r}", self.text[self.at : self.at + 200].partition(chr(10))[0][:20])
 
     def scalar(self, parent: int | None, tag: str) -> tuple[Any, str]:
-        """A scalar right of column `parent`, None within brackets, and its text."""
+        """Return a scalar right of column `parent`, None within brackets, and its text."""
         quoted = QUOTED.get(self.letter())
         text = self._plain(parent) if quoted is None else self._quote(quoted)
         if quoted is not None or tag in ("!!str", "!"):
@@ -148,7 +148,7 @@ class Cursor:
         return text
 
     def unquoted(self, match: re.Match[str]) -> str:
-        """The text of a scalar in one piece."""
+        """Return the text of a scalar in one piece."""
         if match[0][0] not in QUOTED:
             return match[0].rstrip(" \t")
         try:
@@ -157,7 +157,7 @@ class Cursor:
             self.refuse(str(error))
 
     def text_block(self, parent: int) -> str:
-        """A block of text behind `|` or `>`."""
+        """Return a block of text behind `|` or `>`."""
         header = _HEADER.match(self.text, self.at)
         if header is None:
             self.refuse("starts a text block but continues on the same line")

@@ -11,7 +11,7 @@ _LONGEST = 2**20
 
 
 def declared(code: str) -> frozenset[str]:
-    r"""The options by name, of argparse and of the script's own classes that a command line fills.
+    r"""Return the options by name, of argparse and of the script's own classes that a command line fills.
 
     >>> sorted(declared("class A:\n    rank: int\n    size: int = 2\np = HfArgumentParser((A, TrainingArguments))"))
     ['rank', 'size']

@@ -30,7 +30,7 @@ _OFF = ("false", "False", "none", "None")
 
 
 def deployed(found: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The server's command that a command of ms-swift amounts to; None for another command.
+    """Return the server's command that a command of ms-swift amounts to; None for another command.
 
     >>> deployed({"": "swift deploy", "--model": "a/b", "--infer_backend": "vllm", "--vllm_max_model_len": 8})
     {'': 'vllm serve', '*': 'a/b', '--gpu-memory-utilization': 0.9, '--max-model-len': 8}

@@ -41,7 +41,7 @@ class _Function(NamedTuple):
 
 
 def called(text: str) -> str:
-    """The script with the bodies of its functions in the places where it calls them with words.
+    """Return the script with the bodies of its functions in the places where it calls them with words.
 
     A function that is not called, or that looks at its words in a loop, stays as it is.
     """
@@ -54,7 +54,7 @@ def called(text: str) -> str:
 
 
 def _once(text: str) -> str:
-    """The same for functions that call no other one that is still there."""
+    """Return the same for functions that call no other one that is still there."""
     found = {each.name: each for each in _functions(text) if _PLACES.search(each.body)}
     for function in found.values():
         if _LOOPS.search(function.body) or any(_call(name).search(function.body) for name in found):
@@ -71,7 +71,7 @@ def _once(text: str) -> str:
 
 
 def _functions(text: str) -> Iterator[_Function]:
-    """The functions that a script defines, by the brackets around their bodies."""
+    """Yield the functions that a script defines, by the brackets around their bodies."""
     for begins in islice(_DEFINED.finditer(text), _DEFINITIONS):
         deep = 0
         for bracket in re.finditer(r"[{}]", text[begins.end() - 1 : begins.end() + _BODY]):
@@ -96,7 +96,7 @@ def _in_comment(text: str, at: int) -> bool:
 
 
 def _words(text: str, at: int) -> tuple[list[str], int]:
-    """What a call gives its function, as it is written, and where that ends."""
+    """Return what a call gives its function, as it is written, and where that ends."""
     found: list[str] = []
     while True:
         blank = _BLANK.match(text, at)
@@ -108,7 +108,7 @@ def _words(text: str, at: int) -> tuple[list[str], int]:
 
 
 def _expanded(body: str, around: str, words: list[str]) -> str:
-    """A function's body with its words, and afterwards the script's own."""
+    """Return a function's body with its words, and afterwards the script's own."""
     left = list(words)
 
     def shifted(found: re.Match[str]) -> str:
@@ -136,7 +136,7 @@ _COUNT = re.compile(r"\{(\d{1,4})\.\.(\d{1,4})\}|\$\(seq[ \t]+(\d{1,4})[ \t]+(\d
 
 
 def repeated(text: str) -> int:
-    r"""How many times a loop of a script starts a server in the background; 1 for no such loop.
+    r"""Return how many times a loop of a script starts a server in the background; 1 for no such loop.
 
     >>> repeated("for i in 0 1 2; do\n  vllm serve m --port 800$i &\ndone")
     3

@@ -20,7 +20,7 @@ _QUOTES = '"""'
 
 
 def instructions(text: str) -> list[tuple[str, str]] | None:
-    r"""The instructions of a Modelfile with their arguments; None for another text, such as a Dockerfile.
+    r"""Return the instructions of a Modelfile with their arguments; None for another text, such as a Dockerfile.
 
     >>> instructions("# mine\nFROM qwen3:8b\nPARAMETER num_ctx 4096\nSYSTEM \"\"\"You\nFROM here\"\"\"\n")
     [('from', 'qwen3:8b'), ('parameter', 'num_ctx 4096'), ('system', 'You\nFROM here')]
@@ -45,7 +45,7 @@ def instructions(text: str) -> list[tuple[str, str]] | None:
 
 
 def of_modelfile(text: str) -> dict[str, Any] | None:
-    r"""The parameters of a Modelfile, with the model under `*`; None for another text.
+    r"""Return the parameters of a Modelfile, with the model under `*`; None for another text.
 
     >>> of_modelfile("FROM qwen3:8b\nPARAMETER num_ctx 4096\nTEMPLATE x")
     {'': 'ollama run', '*': 'qwen3:8b', 'num_ctx': 4096}
@@ -72,7 +72,7 @@ _WEIGHTS = ("adapter", "draft")
 
 
 def as_modelfile(content: Mapping[str, Any]) -> str:
-    r"""A Modelfile of a model, under `*`, and of parameters; Ollama takes none without a model.
+    r"""Return a Modelfile of a model, under `*`, and of parameters; Ollama takes none without a model.
 
     >>> as_modelfile({"*": "qwen3:8b", "num_ctx": 4096})
     'FROM qwen3:8b\nPARAMETER num_ctx 4096\n'

@@ -35,7 +35,7 @@ _DEEPEST = 12
 
 
 def card_of(content: Mapping[Any, Any]) -> str:
-    """The accelerator that the nodes of a pod or of a job have, by its id; empty where none is named.
+    """Return the accelerator that the nodes of a pod or of a job have, by its id; empty where none is named.
 
     >>> card_of({"nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-l4"}})
     'l4'
@@ -84,7 +84,7 @@ def _expressions(content: object, deep: int) -> Iterator[tuple[str, object]]:
 
 
 def _card(name: object, value: object) -> str:
-    """The id of an accelerator that a label's value names; empty for another label and for an unknown name."""
+    """Return the id of an accelerator that a label's value names; empty for another label and for an unknown name."""
     said = str(value)
     if name in _INSTANCE:
         family, dot, _ = said.partition(".")

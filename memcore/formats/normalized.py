@@ -18,6 +18,8 @@ IN_BACKWARD = "*in_backward"
 """The key of an optimizer that steps as gradients arrive."""
 PREPARED = "*prepared"
 """The key of a script in which PEFT casts to fp32 what is not quantized."""
+AUTOCAST = "*autocast"
+"""The key of a loop whose 16-bit weights run under autocast, too."""
 PER_NODE = "*per_node"
 """The key of those on each of several nodes."""
 Normalized = tuple[Mapping[str, Any], tuple[str, ...]]

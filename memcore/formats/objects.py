@@ -10,7 +10,7 @@ r"""Objects that hold a Python script's settings: dataclasses that a command lin
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
@@ -73,6 +73,10 @@ class Objects:
     """The classes that any command line fills."""
     namespaces: set[str] = field(default_factory=set)
     """Names of what argparse has read."""
+    bases: dict[str, str] = field(default_factory=dict)
+    """What classes of the script's own are derived from first, and names that imports change."""
+    given: dict[int, str] = field(default_factory=dict)
+    """Calls by their identity, and the name that their result is given."""
 
     def find(self, tree: ast.Module) -> None:
         """Record the classes and objects of a script."""
@@ -80,6 +84,10 @@ class Objects:
         for node in nodes:
             if isinstance(node, ast.ClassDef):
                 self._class(node)
+            elif isinstance(node, ast.ImportFrom):
+                self.bases |= {
+                    each.asname: each.name for each in node.names if each.asname and not each.name.endswith(each.asname)
+                }
             elif isinstance(node, ast.Call) and last(node.func) in _PARSERS and node.args:
                 several = node.args[0].elts if isinstance(node.args[0], ast.Tuple | ast.List) else [node.args[0]]
                 self.parsed = [last(each) for each in several]
@@ -95,7 +103,17 @@ class Objects:
                 for target in node.targets:
                     self._assigned(target, node.value)
 
+    def base(self, name: str) -> str:
+        """Return what a library calls a class that a script imports by another name or derives from it."""
+        seen: list[str] = []
+        while name in self.bases and name not in seen:
+            seen.append(name)
+            name = self.bases[name]
+        return name
+
     def _class(self, node: ast.ClassDef) -> None:
+        if node.bases and last(node.bases[0]):
+            self.bases[node.name] = last(node.bases[0])
         found = self.fields.setdefault(node.name, {})
         for base in node.bases:
             found |= self.fields.get(last(base), {})
@@ -127,6 +145,8 @@ class Objects:
             self.kinds[name] = kind if self.kinds.get(name, kind) == kind else ""
 
     def _assigned(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(value, ast.Call):
+            self.given[id(value)] = last(target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target)
         if isinstance(target, ast.Attribute) and last(target.value) != "self":
             self.changed.add((last(target.value), target.attr))
         at = 0
@@ -192,8 +212,10 @@ def alive(node: ast.AST, deep: int) -> Iterator[ast.AST]:
             yield from alive(child, deep + 1)
 
 
-def _dead(node: ast.AST) -> list[ast.stmt]:
-    """The branch of a decided condition that never runs."""
+def _dead(node: ast.AST) -> Sequence[ast.AST]:
+    """The branch of a decided condition that never runs; what follows an error, which a job that trains has not met."""
+    if isinstance(node, ast.Try):
+        return node.handlers
     if not (isinstance(node, ast.If) and isinstance(node.test, ast.Constant)):
         return []
     return node.orelse if node.test.value else node.body

@@ -34,6 +34,7 @@ _SHELL_FIRST = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n){0,200}[ \t]*(?:set -[a-z]|e
 _SAYS = re.compile(r"from_pretrained|(?:Config|Arguments|Trainer|Args|LLM)\(")
 """What a cell has to have for the whole to be of any use without it."""
 _BF16 = ("is_bfloat16_supported", "is_bf16_supported")
+_HAS_GPU = "torch.cuda.is_available"
 _TYPES: Mapping[str, Callable[[Any], Any]] = {"int": int, "str": str, "float": float}
 _SWITCHES: Mapping[object, bool] = {"store_true": False, "store_false": True}
 """What options are that only switch something, unless somebody does (Lib/argparse.py)."""
@@ -63,6 +64,8 @@ class Call:
     """Its first argument, where that has no keyword."""
     hidden: tuple[str, ...] = ()
     """Names of mappings that hold further arguments, which nobody knows."""
+    into: str = ""
+    """The name that its result is given first."""
 
 
 def code_of(text: str) -> str | None:
@@ -170,7 +173,7 @@ def calls(code: str) -> list[Call]:
         never = known.never()
         nodes = [node for node in alive(tree, 0) if id(node) not in never]
         found = [known.call(node) for node in nodes if isinstance(node, ast.Call)]
-        found += [freezing for node in nodes if isinstance(node, ast.Assign) and (freezing := _freezing(node))]
+        found += [change for node in nodes if isinstance(node, ast.Assign) and (change := known.change(node))]
     except SyntaxError as error:
         raise ConfigError.at("the file", "is not Python: line {}: {}", error.lineno or 0, error.msg) from None
     except (ValueError, RecursionError, MemoryError):
@@ -178,16 +181,8 @@ def calls(code: str) -> list[Call]:
     return sorted(found, key=lambda each: each.line)
 
 
-FREEZES = "requires_grad_"
-
-
-def _freezing(node: ast.Assign) -> Call | None:
-    """`weight.requires_grad = False` as the call that does the same; None for another assignment."""
-    target = node.targets[0]
-    freezes = isinstance(node.value, ast.Constant) and node.value.value is False
-    if not freezes or not isinstance(target, ast.Attribute) or target.attr != FREEZES.rstrip("_"):
-        return None
-    return Call(FREEZES, last(target.value), node.lineno, {}, first=False)
+FREEZES, SETS = "requires_grad_", "="
+"""What switches gradients off and on; an attribute that is set after its object was made, as a call on the object."""
 
 
 _PUT = ("setdefault", "putenv")
@@ -276,6 +271,8 @@ class _Known:
     """Mappings whose changes are looked at."""
     handed: set[str] = field(default_factory=set)
     """Parameters of functions that every call gives the same value."""
+    below: dict[int, bool] = field(default_factory=dict)
+    """What `branches` has found."""
 
     def __post_init__(self) -> None:
         self.straight = _one_after_another(self.tree)
@@ -372,20 +369,27 @@ class _Known:
             return {}
         changes = [each for each in self.changes if each[0] == name and each[2].lineno < line]
         self.changing.add(name)
-        below: dict[int, bool] = {}
-        for node in alive(self.tree, 0) if changes else ():
-            if isinstance(node, ast.If):
-                test = self.value(node.test, 0)
-                for branch, taken in ((node.body, True), (node.orelse, False)):
-                    left = None if _open(test) else bool(test) is taken
-                    found = (
-                        [id(each) for statement in branch for each in alive(statement, 0)] if left is not True else []
-                    )
-                    below |= {each: left is None and below.get(each, True) for each in found}
+        below = self._branches() if changes else {}
         known = {key: value for _, key, value in changes if below.get(id(value), True)}
         said = {key: f"${key}" if id(value) in below else self.value(value, 0) for key, value in known.items()}
         self.changing.discard(name)
         return said
+
+    def _branches(self) -> dict[int, bool]:
+        """Nodes below conditions: whether only the run decides on them; False for what never runs."""
+        if self.below:
+            return self.below
+        here, self.below = self.line, {0: False}
+        for node in alive(self.tree, 0):
+            if isinstance(node, ast.If):
+                self.line = 0 if self._within(node) else node.lineno
+                test = self.value(node.test, 0)
+                for branch, taken in ((node.body, True), (node.orelse, False)):
+                    left = None if _open(test) else bool(test) is taken
+                    inner = () if left is True else (id(each) for one in branch for each in alive(one, 0))
+                    self.below |= {each: left is None and self.below.get(each, True) for each in inner}
+        self.line = here
+        return self.below
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
@@ -415,6 +419,26 @@ class _Known:
         if default is not None and name:
             self.names[f"args.{str(name).lstrip('-').replace('-', '_')}"] = default
 
+    def change(self, node: ast.Assign) -> Call | None:
+        """An attribute that is set, as a call on its object: `model.requires_grad_(False)`; None for a name that is.
+
+        Where only the run decides whether it is set, its value is not known.
+        """
+        target = node.targets[0]
+        if not isinstance(target, ast.Attribute):
+            return None
+        self.line = 0 if self._within(node) else node.lineno
+        value, of = self.value(node.value, 0), last(target.value)
+        if target.attr == FREEZES.rstrip("_"):
+            return Call(FREEZES, of, node.lineno, {}, first=value)
+        left = self._branches().get(id(node))
+        said = {} if left is False else {target.attr: f"${target.attr}" if left else value}
+        return Call(SETS, of, node.lineno, said)
+
+    def _within(self, node: ast.stmt | ast.expr) -> bool:
+        """Whether a node is in a function."""
+        return any(first <= node.lineno <= last for first, last in self.functions)
+
     def never(self) -> set[int]:
         """The nodes below expressions that an option of the command line leaves out: `A() if args.a else None`."""
         found: set[int] = set()
@@ -429,8 +453,7 @@ class _Known:
 
     def call(self, node: ast.Call) -> Call:
         """A call with what is known of its arguments."""
-        within = any(first <= node.lineno <= last for first, last in self.functions)
-        self.line = 0 if within else node.lineno
+        self.line = 0 if self._within(node) else node.lineno
         arguments: dict[str, Any] = {}
         hidden = []
         for each in node.keywords:
@@ -442,8 +465,12 @@ class _Known:
             else:
                 hidden.append(str(value).lstrip("$"))
         first = self.value(node.args[0], 0) if node.args and not isinstance(node.args[0], ast.Starred) else None
-        of = last(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-        return Call(last(node.func), of, node.lineno, arguments, first, tuple(hidden))
+        of = self.objects.base(last(node.func.value)) if isinstance(node.func, ast.Attribute) else ""
+        name = last(node.func)
+        own = self.objects.fields.get(name, {}) if self.objects.base(name) != name else {}
+        arguments = {each: self.value(said, 0) for each, said in own.items()} | arguments
+        name = self.objects.base(name)
+        return Call(name, of, node.lineno, arguments, first, tuple(hidden), self.objects.given.get(id(node), ""))
 
     def value(self, node: ast.expr, deep: int) -> Any:
         """Return what an expression is; `$name` for one that nobody knows."""
@@ -462,7 +489,7 @@ class _Known:
         if isinstance(node, ast.Dict):
             return self._mapping(node, deep)
         if isinstance(node, ast.Name):
-            found = self._named(node.id, deep)
+            found = "__main__" if node.id == "__name__" else self._named(node.id, deep)
             return {**found, **self._changed(node.id, node.lineno)} if isinstance(found, dict) else found
         if isinstance(node, ast.Attribute):
             return self._attribute(node, deep)
@@ -520,7 +547,7 @@ class _Known:
         """Return what a call gives, where that is known without it."""
         name = last(node.func)
         values = [self.value(each, deep) for each in node.args]
-        if name in _BF16:
+        if name in _BF16 or ast.unparse(node.func) == _HAS_GPU:
             return True
         if name == "getattr" and values[:1] == ["$torch"] and isinstance(values[-1], str):
             return values[-1]

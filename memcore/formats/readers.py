@@ -431,8 +431,9 @@ class SeveralJobs(ConfigError):
         told = [f"{each:.70} …" for each in texts] if len(set(names)) < len(names) or not all(names) else names
         listed = " / ".join(f"{number}: {each:.80}" for number, each in enumerate(told[:_LISTED], 1))
         message = Message("It has {} commands for {} jobs", len(texts), len(texts))
+        message = Message("It calls {} trainers", len(texts)) if said else message
         choice = Message("append its number to the file name, as in FILE#2, or keep only one: {}", listed)
-        super().__init__([Problem("the command", Message("{}; {}", message, choice))])
+        super().__init__([Problem("the script" if said else "the command", Message("{}; {}", message, choice))])
 
 
 _NAMED = ("*", "-hf", "-hfr", "--hf-repo", "-m", "--model", "--model-path", "--model-id", "--model_name_or_path")

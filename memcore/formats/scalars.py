@@ -49,7 +49,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 def resolved(text: str) -> Any:
-    """The value of a scalar without quotes.
+    """Return the value of a scalar without quotes.
 
     >>> [resolved(each) for each in ("3e-4", "1_000", "0x10", "off", "~", "8 GPUs")]
     [0.0003, 1000, 16, False, None, '8 GPUs']
@@ -109,7 +109,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def block(rows: Sequence[str], *, folded: bool, chomping: str, ended: bool) -> str:
-    r"""A block of text by its lines without their indentation; `ended` says whether the last one has an end.
+    r"""Return a block of text by its lines without their indentation; `ended` says whether the last one has an end.
 
     >>> block(["a", "b", "", "  c", ""], folded=True, chomping="", ended=True)
     'a b\n\n  c\n'

@@ -113,7 +113,7 @@ def variable_given(name: str) -> str | None:
 
 
 def words(text: str) -> list[str]:
-    """The words of all commands and arrays of a script, with `END` behind each.
+    """Return the words of all commands and arrays of a script, with `END` behind each.
 
     >>> words('N=2; A=(--nodes $N "--fp8-format hybrid"); torchrun ${A[@]} train.py # here')
     ['--nodes', '2', '--fp8-format', 'hybrid', ';', 'torchrun', 'train.py', ';']
@@ -137,7 +137,7 @@ def words(text: str) -> list[str]:
 
 
 def _processes(environment: Mapping[str, str]) -> list[str]:
-    """The processes that launchers read from their environment, as the flags that say the same."""
+    """Return the processes that launchers read from their environment, as the flags that say the same."""
     each, nodes = environment.get("NPROC_PER_NODE", ""), environment.get("NNODES", "")
     if not each.isdecimal():
         return []
@@ -224,7 +224,7 @@ class _Script:
         self._finish()
 
     def _here(self) -> bool:
-        """A file of settings that is written out in the script, or a variable; any other document is read on."""
+        """Read a file of settings that is written out in the script, or a variable; any other document is read on."""
         begins = _HERE.match(self.text, self.at)
         if begins is None:
             return False
@@ -248,7 +248,7 @@ class _Script:
         return True
 
     def _redirects(self) -> bool:
-        """A file or a stream that takes what a command prints: neither a word of it nor its end."""
+        """Read a file or a stream that takes what a command prints: neither a word of it nor its end."""
         target = None if self._asks() or self.command[:1] in (["["], ["[["]) else _TARGET.match(self.text, self.at)
         if target is None:
             return False
@@ -258,7 +258,7 @@ class _Script:
         return True
 
     def _filled_in(self, text: str) -> str:
-        """A text with variables filled in, as `as_text` does."""
+        """Return a text with variables filled in, as `as_text` does."""
         inner = _Script(text, variables=self.variables, filled=self.filled, deep=self.deep + 1)
         found = inner.as_document() if "\n" in text else inner.as_text()
         self.filled = inner.filled
@@ -306,7 +306,7 @@ class _Script:
             self._branch("fi", [])
 
     def _asks(self) -> bool:
-        """Whether what is read is a condition."""
+        """Return whether what is read is a condition."""
         return not self.arrays and self.command[:1] in (["if"], ["elif"])
 
     def _compares(self) -> bool:
@@ -320,7 +320,7 @@ class _Script:
         return True
 
     def _chooses(self) -> bool:
-        """Whether what is read is a pattern of `case`."""
+        """Return whether what is read is a pattern of `case`."""
         return self.patterns is not None or self.command[:1] == ["case"]
 
     def _pattern(self) -> None:
@@ -424,7 +424,7 @@ class _Script:
         return found
 
     def _value(self) -> str:
-        """What stands for a `$` and what follows it. Raises ValueError where a script only multiplies itself."""
+        """Return what stands for a `$` and what follows it. Raises ValueError where a script only multiplies itself."""
         to = _ASSIGNED.search(self.text, max(self.at - _LONGEST, 0), self.at)
         given = to is not None and to[1] not in self.used
         found = self._filled()
@@ -436,7 +436,7 @@ class _Script:
         return found
 
     def _filled(self) -> str:
-        """A variable, an integer, or the output of a command, which nobody knows."""
+        """Return a variable, an integer, or the output of a command, which nobody knows."""
         self.at += 1
         rest = self.text[self.at : self.at + 2]
         if rest == "((":
@@ -455,24 +455,24 @@ class _Script:
         return self._of(name[0])
 
     def _output_of(self, command: str) -> str:
-        """What a command prints: a sum, or a variable; of any other nobody knows."""
+        """Return what a command prints: a sum, or a variable; of any other nobody knows."""
         calculated = command.startswith("expr ") and self._arithmetic(command[5:].replace("\\*", "*"))
         printed = _ECHOED.fullmatch(command)
         return calculated or (" ".join(self._filled_in(printed[1]).split()) if printed else _OUTPUT)
 
     def _calculation(self, text: str) -> str:
-        """What arithmetic gives; if it needs a variable that comes from outside, that."""
+        """Return what arithmetic gives; if it needs a variable that comes from outside, that."""
         held = (self.variables.get(each, f"${each}") for each in re.findall(r"[A-Za-z_]\w*", text[:200]))
         missing = next((each for each in held if OUTSIDE.fullmatch(each)), "$CALCULATED")
         return self._arithmetic(text) or missing
 
     def _of(self, name: str) -> str:
-        """The value of a variable; of one that comes from outside its name."""
+        """Return the value of a variable; of one that comes from outside its name."""
         self.used.add(name)
         return self.variables.get(name, "" if name == "0" else f"${name}")
 
     def _inside(self, opens: str) -> str:
-        """What stands between an opening bracket and the one that closes it."""
+        """Return what stands between an opening bracket and the one that closes it."""
         start, depth = self.at + 1, 0
         for bracket in _BRACKETS[opens].finditer(self.text, self.at):
             depth += 1 if bracket[0] == opens else -1
@@ -505,7 +505,7 @@ class _Script:
         return value
 
     def as_text(self) -> str:
-        """The text as a value: quotes removed, variables filled in."""
+        """Return the text as a value: quotes removed, variables filled in."""
         whole = ""
         while self.at < len(self.text):
             sign = self.text[self.at]
@@ -518,7 +518,7 @@ class _Script:
         return whole
 
     def as_document(self) -> str:
-        """The same for a document, whose quotes are its own."""
+        """Return the same for a document, whose quotes are its own."""
         whole = ""
         while self.at < len(self.text):
             whole += self._value() if self.text[self.at] == "$" else self._run(_LINES)
@@ -563,7 +563,7 @@ class _Script:
         self._given(assigned, given, exports=exports)
 
     def _evaluated(self, text: str) -> list[str]:
-        """The words of the first command of a text that is read as a script once more."""
+        """Return the words of the first command of a text that is read as a script once more."""
         inner = _Script(text, variables=dict(self.variables), filled=self.filled, deep=self.deep + 1)
         if self.deep < _FILLED:
             inner.read()
@@ -689,10 +689,10 @@ class _Script:
 
 
 def _runs(before: str, word: str) -> bool:
-    """Whether a word only says that Python runs a module."""
+    """Return whether a word only says that Python runs a module."""
     return word == "-m" and before.rpartition("/")[2].startswith("python")
 
 
 def _outcome(condition: list[str]) -> bool | None:
-    """Whether a condition holds, where what comes from outside is empty; None where nobody knows."""
+    """Return whether a condition holds, where what comes from outside is empty; None where nobody knows."""
     return outcome([OUTSIDE.sub("", each) for each in condition])

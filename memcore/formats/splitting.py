@@ -36,7 +36,7 @@ _MOST, _LONGEST = 8, 2**17
 
 
 def split_up(text: str, given: Callable[[str], str | None] = lambda name: None) -> str:
-    """The script with what `read` splits as plain variables; `given` says what its caller sets.
+    """Return the script with what `read` splits as plain variables; `given` says what its caller sets.
 
     A loop over a list whose values it splits is written out, once for every value.
     """
@@ -47,7 +47,7 @@ def split_up(text: str, given: Callable[[str], str | None] = lambda name: None) 
 
 
 def _written_out(loop: re.Match[str], text: str) -> str:
-    """The body of a loop for each value of its list; the loop itself where its body splits nothing."""
+    """Return the body of a loop for each value of its list; the loop itself where its body splits nothing."""
     array = re.search(_ARRAY.format(re.escape(loop[3])), text, re.MULTILINE)
     splits = any(each["of"] == loop[2] for each in _READ.finditer(loop[4]))
     try:
@@ -60,12 +60,12 @@ def _written_out(loop: re.Match[str], text: str) -> str:
 
 
 def _split(body: str, name: str, value: str) -> str:
-    """A body whose variable has a value, which it splits."""
+    """Return a body whose variable has a value, which it splits."""
     return _READ.sub(lambda read: _pairs(read, value) if read["of"] == name else read[0], body)
 
 
 def _assigned(read: re.Match[str], text: str, given: Callable[[str], str | None]) -> str:
-    """The variables of a `read` whose text the script or its caller gives."""
+    """Return the variables of a `read` whose text the script or its caller gives."""
     value = given(read["of"])
     if value is None:
         said = re.findall(_SET.format(re.escape(read["of"])), text[: read.start()], re.MULTILINE)

@@ -47,7 +47,7 @@ class Key:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of its names."""
+        """Return all of its names."""
         return (self.name, *self.also)
 
 
@@ -193,17 +193,17 @@ class Tool:
 
     @property
     def file(self) -> str:
-        """What its file is called."""
+        """Return what its file is called."""
         return self.file_in(self.syntax)
 
     def file_in(self, syntax: Syntax) -> str:
-        """What its file in a syntax is called."""
+        """Return what its file in a syntax is called."""
         apart = "_job" if syntax == "python" else ""  # a module called as the package would hide it
         return f"{self.name}{apart}.{_ENDINGS[syntax]}"
 
     @cached_property
     def named(self) -> Mapping[str, str]:
-        """What it calls each setting, by path: the first of its names."""
+        """Return what it calls each setting, by path: the first of its names."""
         found: dict[str, str] = {}
         for key in sorted(self.keys, key=lambda key: key.name.startswith("*")):  # a name of ours stands for several
             found.setdefault(key.path, key.name)

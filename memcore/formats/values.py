@@ -44,7 +44,7 @@ TRAINER_OPTIMIZERS: Mapping[str, Mapping[str, str]] = {
 
 
 def number(text: str) -> Any:
-    """A number, or the word that it is not."""
+    """Return a number, or the word that it is not."""
     try:
         return int(text)
     except ValueError:
@@ -56,5 +56,5 @@ def number(text: str) -> Any:
 
 
 def underscored(name: str) -> str:
-    """A flag as a Trainer's script has it, which takes dashes too (transformers, hf_argparser.py)."""
+    """Return a flag as a Trainer's script has it, which takes dashes too (transformers, hf_argparser.py)."""
     return f"--{name[2:].replace('-', '_')}" if name.startswith("--") else name

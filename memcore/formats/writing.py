@@ -34,7 +34,7 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_json(content: Mapping[str, Any]) -> str:
-    """A JSON object."""
+    """Return a JSON object."""
     return json.dumps(content, indent=2) + "\n"
 
 
@@ -78,7 +78,7 @@ def as_command(program: str, arguments: Mapping[str, Any]) -> str:
 
 
 def as_overrides(program: str, keys: Mapping[str, Any]) -> str:
-    r"""A command line with its flags and then a key and its value on each line, as Python writes it.
+    r"""Return a command line with its flags and then a key and its value on each line, as Python writes it.
 
     >>> print(as_overrides("nemo llm pretrain", {"a.b": None, "c": ["x", 1], "-y": True}), end="")
     nemo llm pretrain \
@@ -98,7 +98,7 @@ def _literal(value: Any) -> str:
 
 
 def argument(name: str, value: Any) -> str:
-    """One argument of a command line, or one key of a file, whose name begins with no dash."""
+    """Return one argument of a command line, or one key of a file, whose name begins with no dash."""
     if not name.startswith("-"):
         return f"{name}: {_flow(value)}"
     if value is True:
@@ -124,7 +124,7 @@ def _key(key: str) -> str:
 
 
 def _inline(value: Any) -> str:
-    """A value of TOML."""
+    """Return a value of TOML."""
     if isinstance(value, Mapping):
         pairs = (f"{_key(key)} = {_inline(each)}" for key, each in value.items() if each is not None)
         return f"{{{', '.join(pairs)}}}"
@@ -134,7 +134,7 @@ def _inline(value: Any) -> str:
 
 
 def _flow(value: Any) -> str:
-    """A value of YAML, on one line."""
+    """Return a value of YAML, on one line."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_string(key)}: {_flow(each)}' for key, each in value.items())}}}"
     if isinstance(value, (list, tuple)):
@@ -153,7 +153,7 @@ def _scalar(value: Any, infinite: str, unknown: str) -> str:
 
 
 def _float(value: float, infinite: str, unknown: str) -> str:
-    """A number that is read as one everywhere: YAML 1.1 takes `1e-05` for a word, and `1.0e-05` for a number."""
+    """Return a number that is read as one everywhere: YAML 1.1 takes `1e-05` for a word, and `1.0e-05` for a number."""
     if math.isnan(value):
         return unknown
     if math.isinf(value):
@@ -163,7 +163,7 @@ def _float(value: float, infinite: str, unknown: str) -> str:
 
 
 def _string(text: str) -> str:
-    """A text in double quotes, as JSON, TOML and YAML read it alike; half a pair becomes a question mark."""
+    """Return a text in double quotes, as JSON, TOML and YAML read it alike; half a pair becomes a question mark."""
     return _PRINTED.sub(_escaped, json.dumps(text, ensure_ascii=False))
 
 

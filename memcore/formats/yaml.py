@@ -61,7 +61,7 @@ class _Pairs:
 
 
 def read_yaml(text: str, notes: list[str] | None = None) -> Any:
-    r"""The content of a document; `notes` takes what there is to say about it.
+    r"""Return the content of a document; `notes` takes what there is to say about it.
 
     >>> read_yaml("a: 1\nb:\n  - x\n  - y: [2, 3e8]\n")
     {'a': 1, 'b': ['x', {'y': [2, 300000000.0]}]}
@@ -85,7 +85,7 @@ class _Reader(Cursor):
     anchors: dict[str, _Anchored] = field(default_factory=dict)
 
     def document(self) -> Any:
-        """The first document, if there is no other."""
+        """Return the first document, if there is no other."""
         self.skip()
         while self.at == self.line and (directive := _DIRECTIVE.match(self.text, self.at)):
             self.take(directive.end())
@@ -111,7 +111,7 @@ class _Reader(Cursor):
             self.refuse(Message("is nested more than {} levels deep", NESTING))
 
     def _block(self, parent: int, *, compact: bool = False, beside: bool = False) -> Any:
-        """The value that stands further right than column `parent`.
+        """Return the value that stands further right than column `parent`.
 
         A collection begins on a line of its own, or `compact` behind a dash; a key's list may be `beside` it.
         """
@@ -135,7 +135,7 @@ class _Reader(Cursor):
         return column < parent or (column == parent and not (beside and _DASH.match(self.text, self.at)))
 
     def _node(self, parent: int, *, placed: bool, beside: bool) -> Any:
-        """A value with the anchor and the tag before it."""
+        """Return a value with the anchor and the tag before it."""
         start = self.at
         anchor, tag = self._properties()
         if self.at != start:
@@ -187,7 +187,7 @@ class _Reader(Cursor):
         return self.column() == column
 
     def _keyed(self) -> tuple[str, int] | None:
-        """The key in one line that is here, and where its colon ends."""
+        """Return the key in one line that is here, and where its colon ends."""
         named = _PROPERTIES.match(self.text, self.at)
         at = named.end() if named else self.at
         found = QUOTED.get(self.text[at : at + 1], PLAIN).match(self.text, at)
@@ -220,7 +220,7 @@ class _Reader(Cursor):
     # Anchors, aliases and tags
 
     def _properties(self) -> tuple[str, str]:
-        """The anchor and the tag before a value, and the gap behind them."""
+        """Return the anchor and the tag before a value, and the gap behind them."""
         anchor = tag = ""
         while self.letter() in ("&", "!"):
             match = (_NAME if self.letter() == "&" else _TAG).match(self.text, self.at)
@@ -236,7 +236,7 @@ class _Reader(Cursor):
         return anchor, tag
 
     def _finished(self, anchor: str, tag: str, value: Any) -> Any:
-        """A value as its tag says, kept for its aliases."""
+        """Return a value as its tag says, kept for its aliases."""
         if tag == "!!float" and type(value) is int:
             value = float(value)
         elif tag == "!!str" and value is None:
@@ -263,7 +263,7 @@ class _Reader(Cursor):
     # Flow collections
 
     def _flow(self) -> Any:
-        """A list or a mapping in brackets, over any lines."""
+        """Return a list or a mapping in brackets, over any lines."""
         self._enter()
         start, closing = self.at, _CLOSING[self.letter()]
         items: list[Any] = []
@@ -296,14 +296,14 @@ class _Reader(Cursor):
         return items if closing == "]" else {**pairs.merged, **pairs.own}
 
     def _next(self, start: int, closing: str) -> str:
-        """The next letter of a flow collection that began at `start`."""
+        """Return the next letter of a flow collection that began at `start`."""
         self.skip()
         if self.ended():
             self.refuse(Message("lacks its {}", closing), start)
         return self.letter()
 
     def _flow_value(self) -> tuple[Any, str | None]:
-        """A value within brackets, and its text as a key if it can be one."""
+        """Return a value within brackets, and its text as a key if it can be one."""
         start = self.at
         anchor, tag = self._properties()
         letter = self.letter()
@@ -319,7 +319,7 @@ class _Reader(Cursor):
 
 
 def _anchored(value: Any) -> _Anchored:
-    """A value with its size and height."""
+    """Return a value with its size and height."""
     inner = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else None
     if inner is None:
         return _Anchored(value, 1, 0)

@@ -52,7 +52,7 @@ def activated(x: Tensor) -> Tensor:
 
 
 def rotated(x: Tensor) -> Tensor:
-    """A rotation in one kernel: its table is there anyway."""
+    """Return a rotation in one kernel: its table is there anyway."""
     (out,) = selectable(x.tape, "rotary", lambda: [like(x, "fused_product")])
     if tracked(x):
         attach([out], [x], [], lambda g, s: [like(only(g), "fused_product_backward")])
@@ -71,7 +71,7 @@ def gated_halves(both: Tensor) -> Tensor:
 
 
 def residual(x: Tensor, y: Tensor, normed: Tensor | None = None) -> Tensor:
-    """A sum that kernels add up again from its terms: under autocast the second is half as large as the sum.
+    """Return a sum that kernels add up again from its terms: under autocast the second is half as large as the sum.
 
     Where `y` is the norm of something, that is there anyway for the norm's backward pass.
     """

@@ -41,7 +41,7 @@ def cut_loss(hidden: Tensor, weight: Parameter, labels: Tensor) -> Tensor:
 
 
 def _valids(labels: Tensor) -> Tensor:
-    """The rows whose labels count (`_build_flat_valids`): their places along both axes, and in a row."""
+    """Return the rows whose labels count (`_build_flat_valids`): their places along both axes, and in a row."""
     tape = labels.tape
     places = new(tape, (*labels.shape, 2), "int64", "cut_loss_rows")
     places = like(places, "cut_loss_rows", "int32")

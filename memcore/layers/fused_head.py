@@ -63,7 +63,7 @@ def log_probabilities(hidden: Tensor, weight: Parameter) -> Tensor:
 
 
 def folded_log_probabilities(hidden: Tensor, weight: Parameter, *, whole: bool = True) -> Tensor:
-    """The targets' log-probabilities from chunks of words, of all tokens at a time (`whole`) or of some.
+    """Return the targets' log-probabilities from chunks of words, of all tokens at a time (`whole`) or of some.
 
     The backward pass computes the chunks again. The head's gradient is there though nobody wants it: the function
     returns it in any case.
@@ -94,7 +94,11 @@ def folded_log_probabilities(hidden: Tensor, weight: Parameter, *, whole: bool =
 
 
 def _fold(x: Tensor, rows: Shape) -> None:
-    """Chunks of the logits on the way forward; a chunk's are there until the next one's replace them."""
+    """Record the chunks' logits in the forward pass.
+
+    A name keeps its tensor until the next chunk's takes its place, as in the original. `_unfold` begins alike: a
+    common function would return both at once and free the former ones later.
+    """
     for _ in range(_RECORDED):
         logits = _chunk(x, rows, x.dtype)
         upcast = _chunk(x, rows)
@@ -109,7 +113,7 @@ def _fold(x: Tensor, rows: Shape) -> None:
 
 
 def _unfold(x: Tensor, weight: Parameter, rows: Shape) -> None:
-    """Chunks of the logits on the way back, with their probabilities and gradients."""
+    """Record the chunks' logits in the backward pass, with their probabilities and gradients."""
     for _ in range(_RECORDED):
         logits = _chunk(x, rows, x.dtype)
         upcast = _chunk(x, rows)

@@ -41,7 +41,7 @@ def chunks_recorded(rows: int, sizes: Mapping[str, int]) -> int:
 def fused_linear_loss(
     hidden: Tensor, weight: Parameter, labels: Tensor, chunks: int, *, in_place: bool, apart: bool = False
 ) -> Tensor:
-    """The loss; it keeps the gradients of hidden states and head, which the backward pass scales in place.
+    """Return the loss; it keeps the gradients of hidden states and head, which the backward pass scales in place.
 
     `apart`: a chunk's logits are gone when the next one's are computed.
     """

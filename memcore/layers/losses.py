@@ -106,7 +106,7 @@ def chunked_loss(hidden: Tensor, labels: Tensor, head: Head, loss: Loss) -> Tens
 
 
 def compiled_cross_entropy(logits: Tensor) -> Tensor:
-    """The loss in compiled kernels: it keeps the logits as they are, and two numbers of each row.
+    """Return the loss in compiled kernels: it keeps the logits as they are, and two numbers of each row.
 
     A graph of the whole model returns the logits too. They have no gradient: its backward pass is called with zeros in
     its place, which live until it returns (torch/csrc/autograd/python_function.cpp, `PyNode::apply`).

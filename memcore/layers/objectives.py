@@ -32,7 +32,7 @@ _COMPLETION = "nc"
 
 
 def objective_loss(step: Step, batch: Batch, outputs: Outputs, head: Head) -> tuple[Tensor, object]:
-    """The loss of one micro-batch, whose sequences are pairs where a method compares them."""
+    """Return the loss of one micro-batch, whose sequences are pairs where a method compares them."""
     objective = step.recipe.objective or Objective(method="")
     if objective.fused:
         return _fused(step, batch, outputs, objective), None
@@ -106,7 +106,7 @@ def _fused(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> 
 
 
 def _hidden_of_reference(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> list[Tensor]:
-    """The reference's last hidden states; none where nothing is compared with."""
+    """Return the reference's last hidden states; none where nothing is compared with."""
     return _referred(step, batch, outputs, replace(objective, upcasts=False)) if objective.reference else []
 
 
@@ -138,7 +138,7 @@ def _proximal(step: Step, batch: Batch, outputs: Outputs, objective: Objective) 
 
 
 def _distilled(step: Step, batch: Batch, outputs: Outputs, head: Head) -> Tensor:
-    """The divergence from a frozen teacher, and the cross-entropy, both of all tokens or chunk after chunk.
+    """Return the divergence from a frozen teacher, and the cross-entropy, both of all tokens or chunk after chunk.
 
     The teacher's forward pass is one block of its largest moment, which its logits outlive. Source: torchtune 0.6.1,
     recipes/knowledge_distillation_*.py (`_loss_step`), modules/loss/kd_losses.py (`ForwardKLLoss`,
@@ -169,7 +169,7 @@ def _distilled(step: Step, batch: Batch, outputs: Outputs, head: Head) -> Tensor
 
 
 def _generalized(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> tuple[Tensor, object]:
-    """The generalized Jensen-Shannon divergence from a frozen teacher, in fp32 and of all tokens at once.
+    """Return the generalized Jensen-Shannon divergence from a frozen teacher, in fp32 and of all tokens at once.
 
     Source: trl 1.9, experimental/gkd/gkd_trainer.py (`compute_loss`, `generalized_jsd_loss`).
     """
@@ -283,7 +283,7 @@ def valued(hidden_states: Tensor) -> Tensor:
 
 
 def _forward(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> Tensor:
-    """The logits as the trainer sees them; GRPO's model is asked for one more, which is dropped."""
+    """Return the logits as the trainer sees them; GRPO's model is asked for one more, which is dropped."""
     tape = step.tape
     with tape.autocasting(step.recipe.precision.autocast):
         logits = outputs(step, batch, Shifted(_COMPLETION, 1, 1) if objective.completes else None)
@@ -291,7 +291,7 @@ def _forward(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -
 
 
 def _referred(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> list[Tensor]:
-    """The reference's logits, which the loss function holds until it returns."""
+    """Return the reference's logits, which the loss function holds until it returns."""
     tape = step.tape
     found = []
     before, tape.evaluating = tape.evaluating, True
@@ -314,7 +314,7 @@ def _referred(step: Step, batch: Batch, outputs: Outputs, objective: Objective) 
 
 
 def _copy(step: Step) -> Step:
-    """The frozen copy, whose units an engine gathers as it gathers the model's."""
+    """Return the frozen copy, whose units an engine gathers as it gathers the model's."""
     if step.reference is None:
         fused = step.recipe.objective if step.recipe.objective and step.recipe.objective.fused else None
         recipe = replace(step.recipe, checkpoints=None, objective=fused)
@@ -323,7 +323,7 @@ def _copy(step: Step) -> Step:
 
 
 def _scored(logits: Tensor, objective: Objective) -> Tensor:
-    """The log-probabilities of the tokens that are there."""
+    """Return the log-probabilities of the tokens that are there."""
     if objective.tiled:
         return logits
     if objective.flash:
@@ -379,7 +379,7 @@ def _from_all(part: Tensor) -> Tensor:
 
 
 def _gathered(x: Tensor) -> Tensor:
-    """One element of each row; saves x for its shape, and the gradient has all elements.
+    """Return one element of each row; saves x for its shape, and the gradient has all elements.
 
     Source: pytorch, derivatives.yaml (`gather`), FunctionsManual.cpp (`gather_backward`: for subclasses the zeros that
     it starts from are not written into).
@@ -397,7 +397,7 @@ def _gathered(x: Tensor) -> Tensor:
 
 
 def _rows(x: Tensor) -> Tensor:
-    """The sequences of a batch one by one (`for row in logits`), whose gradients are stacked."""
+    """Return the sequences of a batch one by one (`for row in logits`), whose gradients are stacked."""
     rows = view(x, x.shape, x.order)
     if tracked(x):
         attach([rows], [x], [], lambda g, s: [new(x.tape, x.shape, only(g).dtype, "stack")])
@@ -446,7 +446,7 @@ def _row_by_row(part: Tensor) -> Tensor:
 
 
 def summed(scores: Tensor) -> Tensor:
-    """A number of all sequences."""
+    """Return a number of all sequences."""
     loss, shape, dtype = new(scores.tape, (), scores.dtype, "sum"), scores.shape, scores.dtype
     if tracked(scores):
         attach([loss], [scores], [], lambda g, s: [new(scores.tape, shape, dtype, "mul_backward")])
@@ -454,7 +454,7 @@ def summed(scores: Tensor) -> Tensor:
 
 
 def _supervised(logits: Tensor, batch: Batch) -> Tensor:
-    """The cross-entropy of the chosen sequences, which are the first half."""
+    """Return the cross-entropy of the chosen sequences, which are the first half."""
     half: Axis = Quotient((logits.shape[0],), 2)
     chosen = narrow(narrow(logits, 0, half), 1, Shifted(logits.shape[1], -1, 1))
     return cross_entropy(contiguous(chosen), batch.labels)

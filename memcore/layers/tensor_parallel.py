@@ -55,7 +55,7 @@ def _summed(y: Tensor) -> Tensor:
 
 
 def embedded(tokens: Tensor, weight: Parameter) -> Tensor:
-    """The embedding, whose table is sharded by rows."""
+    """Return the embedding, whose table is sharded by rows."""
     if tokens.tape.parallel is None:
         return embedding(tokens, weight)
     return _summed(embedding_of_part(tokens, weight))
@@ -75,7 +75,7 @@ def normalized(run: Run, x: Tensor, weights: Mapping[str, Parameter], part: Norm
 
 
 def headed(head: Callable[[Tensor], Tensor], x: Tensor, *, given: bool = False) -> Tensor:
-    """The head, sharded over the vocabulary: its result is gathered, unless the loss is parallel too.
+    """Return the head, sharded over the vocabulary: its result is gathered, unless the loss is parallel too.
 
     `given`: every rank has all hidden states already.
     """

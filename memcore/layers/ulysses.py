@@ -24,7 +24,7 @@ Attend = Callable[[Tensor, Tensor, Tensor, Heads], Tensor]
 
 
 def local_heads(heads: Heads, how: Ulysses) -> Heads:
-    """The heads of one rank."""
+    """Return the heads of one rank."""
     query = split_over(heads.query, RANKS)
     key: Axis = 1 if how.replicated else split_over(heads.key, RANKS)
     return replace(heads, query=query, key=key, groups=heads.groups if how.shared else 1)

@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import groupby
 
 from memcore.records import dataclass
+from memcore.symbols import round_up
 from memcore.tensors.tape import ALIGNMENT, Block
 from memcore.trace.program import Program
 from memcore.units import MiB
@@ -118,7 +119,7 @@ when it goes."""
 
 
 def comes(block: int, size: int, knobs: Knobs = USUAL) -> Move:
-    """A request of a block; only those above `SMALL` are of a pool."""
+    """Return a request of a block; only those above `SMALL` are of a pool."""
     units = -(-knobs.rounded(size) // ALIGNMENT)
     if knobs.unsplit and units * ALIGNMENT >= knobs.unsplit:
         return block, units, sys.maxsize
@@ -436,7 +437,7 @@ def end_step(pool: Pool, states: Sequence[int], temporaries: Sequence[int]) -> N
 
 def small_segments(size: int) -> int:
     """Return the bytes of the segments that a number of bytes in small blocks needs."""
-    return -(-size // SMALL_SEGMENT) * SMALL_SEGMENT
+    return round_up(size, SMALL_SEGMENT)
 
 
 def large(sizes: Iterable[int]) -> Iterable[int]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from memcore.hardware import Accelerator, Overhead
 from memcore.records import dataclass
+from memcore.symbols import round_up
 from memcore.units import MiB
 
 PAIR = 12 * MiB
@@ -79,15 +80,15 @@ def deep_ep(tokens: int, hidden: int, chosen: int, ranks: int, near: int) -> int
     138412032
     """
     far, near = -(-ranks // near), min(ranks, near)
-    there = _aligned(2 * hidden, _LINE) + _aligned(8 * chosen + 4 * (chosen + 1), _LINE)
-    back = _aligned(2 * hidden, _LINE) + _aligned(8 * chosen, _LINE)
+    there = round_up(2 * hidden, _LINE) + round_up(8 * chosen + 4 * (chosen + 1), _LINE)
+    back = round_up(2 * hidden, _LINE) + round_up(8 * chosen, _LINE)
     if far == 1:
         size = tokens * max(there * ranks, back * min(ranks, chosen))
     else:
         queues = far * (tokens + _CHANNELS)
         sent = there * (ranks * tokens + tokens + queues)
         size = max(sent, back * ((min(near, chosen) * far + min(far, chosen)) * tokens + queues))
-    return _aligned(size, _PAGE)
+    return round_up(size, _PAGE)
 
 
 def hybrid_ep(tokens: int, hidden: int, experts: int, ranks: int, near: int, shared: bool) -> int:
@@ -113,7 +114,3 @@ _LINE = 32
 _PAGE = 2 * MiB
 _CHANNELS = 8 * 160
 """Tokens of room in addition to those of a rank (`kNumMaxChannels`: 8 for each of 160 multiprocessors)."""
-
-
-def _aligned(size: int, to: int) -> int:
-    return -(-size // to) * to

@@ -320,7 +320,7 @@ def _copies(buffer: Buffer, job: Job) -> int:
 
 
 def _one_by_one(how: Implementation, pair: tuple[Stored | None, Stored]) -> int:
-    """Bytes of temporaries while a parameter is updated, given the one before it."""
+    """Return bytes of temporaries while a parameter is updated, given the one before it."""
     before, at_hand = pair
     return (how.before * before.size if before else 0) + how.own * at_hand.size
 

@@ -436,7 +436,7 @@ def ranks_of(job: Job) -> tuple[Rank, ...]:
 
 
 def _named(job: Job, rank: int) -> str:
-    """A rank of a pipeline by its stages."""
+    """Return a rank of a pipeline by its stages."""
     return (
         Message("stage {}", rank)
         if job.stages_each == 1

@@ -29,9 +29,9 @@ class Numbers:
     """LoKr's `decompose_factor`."""
     block: int = 0
     """The side of OFT's and BOFT's blocks; 0: by the rank; the length of C3A's."""
-    projections: int = 64
+    projections: int = 0
     """TinyLoRA's `u`."""
-    frequencies: int = 1000
+    frequencies: int = 0
     """FourierFT's `n_frequency`."""
 
 
@@ -45,7 +45,7 @@ def factorization(dimension: int, factor: int = -1) -> tuple[int, int]:
 
 
 def _lokr(numbers: Numbers) -> Axes:
-    """Two matrices whose Kronecker product is the weight's; the second is a product if that is smaller."""
+    """Return two matrices whose Kronecker product is the weight's; the second is a product if that is smaller."""
     inner, outer = (factorization(each, numbers.factor) for each in (numbers.inner, numbers.outer))
     first: Axes = {"lokr_w1": ((outer[0],), (inner[0],))}
     if numbers.rank >= max(outer[1], inner[1]) / 2:
@@ -54,14 +54,14 @@ def _lokr(numbers: Numbers) -> Axes:
 
 
 def _divisor(width: int, wanted: int) -> int:
-    """The nearest divisor of a width, the smaller one of two."""
+    """Return the nearest divisor of a width, the smaller one of two."""
     if wanted >= width:
         return width
     return min((each for each in range(1, width + 1) if width % each == 0), key=lambda each: (abs(each - wanted), each))
 
 
 def _oft(numbers: Numbers) -> Axes:
-    """The upper triangles of as many skew-symmetric blocks as the input has."""
+    """Return the upper triangles of as many skew-symmetric blocks as the input has."""
     side = _divisor(numbers.inner, numbers.block) if numbers.block else 0
     side = side or numbers.inner // _divisor(numbers.inner, numbers.rank)
     return {"oft_R": ((numbers.inner // side,), (side * (side - 1) // 2,))}
@@ -76,12 +76,12 @@ def _boft(numbers: Numbers) -> Axes:
 
 
 def _c3a(numbers: Numbers) -> Axes:
-    """A vector for each pair of blocks of the output and the input, which stands for a circulant matrix."""
+    """Return a vector for each pair of blocks of the output and the input, which stands for a circulant matrix."""
     return {"c3a_kernel": ((numbers.outer // numbers.block,), (numbers.inner // numbers.block,), (numbers.block,))}
 
 
 def _delora(numbers: Numbers) -> Axes:
-    """Two low-rank matrices, and how long their product may be."""
+    """Return two low-rank matrices, and how long their product may be."""
     return {
         "delora_A": ((numbers.rank,), (numbers.inner,)),
         "delora_B": ((numbers.outer,), (numbers.rank,)),
@@ -94,7 +94,7 @@ GRALORA_BLOCKS = 2
 
 
 def _gralora(numbers: Numbers) -> Axes:
-    """Two low-rank matrices for each block of the input, and for each of the output."""
+    """Return two low-rank matrices for each block of the input, and for each of the output."""
     many, rank = GRALORA_BLOCKS, (numbers.rank,)
     return {
         "gralora_A": ((many,), (numbers.inner // many,), rank),
@@ -103,17 +103,17 @@ def _gralora(numbers: Numbers) -> Axes:
 
 
 def _hira(numbers: Numbers) -> Axes:
-    """Two low-rank matrices."""
+    """Return two low-rank matrices."""
     return {"hira_A": ((numbers.rank,), (numbers.inner,)), "hira_B": ((numbers.outer,), (numbers.rank,))}
 
 
 def _pvera(numbers: Numbers) -> Axes:
-    """A factor for each row, and two for each of the rank: of a mean and of a variance."""
+    """Return a factor for each row, and two for each of the rank: of a mean and of a variance."""
     return {"pvera_lambda_b": ((numbers.outer,),), "pvera_lambda_d": ((2 * numbers.rank,),)}
 
 
 def _tinylora(numbers: Numbers) -> Axes:
-    """A vector: how much of each projection."""
+    """Return a vector: how much of each projection."""
     return {"tinylora_v": ((numbers.projections,),)}
 
 
@@ -137,7 +137,7 @@ def _randlora(numbers: Numbers) -> Axes:
 
 
 def _road(numbers: Numbers) -> Axes:
-    """An angle and a factor for each pair of elements (`road_1`)."""
+    """Return an angle and a factor for each pair of elements (`road_1`)."""
     return {"road_theta": ((numbers.outer // 2,),), "road_alpha": ((numbers.outer // 2,),)}
 
 

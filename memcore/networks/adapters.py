@@ -38,9 +38,9 @@ class Adapter:
     """LoKr's `decompose_factor`."""
     block: int = 0
     """The side of OFT's and BOFT's blocks; 0: by the rank."""
-    projections: int = 64
+    projections: int = 0
     """TinyLoRA's `u`."""
-    frequencies: int = 1000
+    frequencies: int = 0
     """FourierFT's `n_frequency`."""
     parameters: tuple[str, ...] = ()
     """Last parts of the names of stacked experts' matrices (PEFT's `target_parameters`), and of a router's."""
@@ -109,7 +109,7 @@ HEADS = {"embed_in": "embed_out"}
 
 
 def around(network: Network) -> tuple[str, str]:
-    """The embedding's and the head's modules, by the last parts of their names."""
+    """Return the embedding's and the head's modules, by the last parts of their names."""
     embedding, head = (
         network.embedding_and_head.embedding.name.removesuffix(".weight"),
         network.embedding_and_head.head.name,
@@ -161,7 +161,7 @@ def prefixed(model: Model, tokens: int, dtype: str) -> Model:
 
 
 def prefix_name(part: Attention) -> str:
-    """The name of an attention layer's learned keys and values; PEFT keeps those of all layers in one tensor."""
+    """Return the name of an attention layer's learned keys and values; PEFT keeps those of all layers in one tensor."""
     return f"{part.module}.prefix"
 
 
@@ -185,7 +185,7 @@ def adapted(model: Model, adapter: Adapter) -> Model:
 
 
 def linear_names(network: Network) -> list[str]:
-    """The last parts of the names of all linear layers: those of the decoder's layers, and the output head."""
+    """Return the last parts of the names of all linear layers: those of the decoder's layers, and the output head."""
     found: dict[str, None] = {}
     for layer in network.kinds:
         for each in _linears(layer):
@@ -220,7 +220,7 @@ def _linears(part: Any) -> list[Linear]:
 
 
 def frozen_rows(model: Model) -> tuple[tuple[str, Shape, str], ...]:
-    """The rows as they were before (`trainable_tokens_original`): names, shapes and dtypes."""
+    """Return the rows as they were before (`trainable_tokens_original`): names, shapes and dtypes."""
     found = [each for each in model.network.embedding_and_head.weights() if each.name.endswith(TRAINED_ROWS)]
     return tuple((each.name.replace("delta", "original"), each.shape, each.dtype or "fp32") for each in found)
 
@@ -231,7 +231,7 @@ def frozen_beside(layer: Layer, sizes: Mapping[str, int]) -> list[tuple[str, Sha
 
 
 def _adapted(part: Any, adapter: Adapter, sizes: Mapping[str, int]) -> Any:
-    """The part with every targeted linear layer replaced."""
+    """Return the part with every targeted linear layer replaced."""
     if isinstance(part, Linear):
         name = part.name.rpartition(".")[2]
         if not _is_adapted(part, adapter):
@@ -275,7 +275,7 @@ def _of_experts(part: Experts, adapter: Adapter) -> Iterator[Weight]:
 
 
 def trainable(model: Model) -> int:
-    """Parameters that the optimizer sees."""
+    """Return parameters that the optimizer sees."""
     every = model.tensors
     return sum(model.size(weight.shape) * count for weight, _, count in every if learns(weight, model.network))
 

@@ -44,7 +44,7 @@ def derived() -> Mapping[str, Mapping[str, Any]]:
 
 @lru_cache(maxsize=32)
 def row_of(name: object) -> Mapping[str, Any] | None:
-    """The row of a class: its own, or that of one that it is like, without some tensors and with its own."""
+    """Return the row of a class: its own, or that of one that it is like, without some tensors and with its own."""
     table = derived()
     if not isinstance(name, str):
         return None
@@ -62,13 +62,13 @@ def row_of(name: object) -> Mapping[str, Any] | None:
 
 
 def _usual_cache(model_type: str) -> Any:
-    """What is known of the cache of a type's usual class; its others have the same layers."""
+    """Return what is known of the cache of a type's usual class; its others have the same layers."""
     table = derived()
     return table["classes"].get(table["types"].get(model_type, {}).get("class"), {}).get("cache")
 
 
 def cache_of(row: Mapping[str, Any]) -> Any:
-    """What is known of a class's cache."""
+    """Return what is known of a class's cache."""
     return row.get("cache", _usual_cache(row["type"]))
 
 
@@ -116,11 +116,11 @@ class Keys(Mapping[str, Any]):
         return self._known[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a key; None where it has none."""
+        """Return the value of a key; None where it has none."""
         return self[name]
 
     def stated(self, name: str) -> Any:
-        """What the file itself says."""
+        """Return what the file itself says."""
         if name in self.row.get("ignored", ()):
             return None
         if name == "num_labels" and isinstance(labels := self.config.get("id2label"), Mapping):
@@ -200,7 +200,7 @@ class Keys(Mapping[str, Any]):
 
 
 def tensors(config: Mapping[str, Any], name: str, path: str = "model", prefix: str = "") -> Iterator[Tensor]:
-    """Every parameter of a class of transformers under a configuration.
+    """Yield every parameter of a class of transformers under a configuration.
 
     Raises ConfigError for what its formulas do not cover.
     """
@@ -228,7 +228,7 @@ def tensors(config: Mapping[str, Any], name: str, path: str = "model", prefix: s
 
 
 def tied(row: Mapping[str, Any], keys: Keys) -> list[str]:
-    """Parameters of models within it that are another's, where the whole's keys decide."""
+    """Return parameters of models within it that are another's, where the whole's keys decide."""
     return [name for name, when in row.get("tied", ()) if not when or evaluate(when, keys)]
 
 
@@ -260,7 +260,7 @@ def _class(config: Mapping[str, Any], usual: str, path: str) -> str:
 
 
 def _own(row: Mapping[str, Any], keys: Keys, prefix: str) -> Iterator[Tensor]:
-    """The parameters of the class itself."""
+    """Yield the parameters of the class itself."""
     lengths: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def length(path: str, numbers: tuple[int, ...]) -> int:
@@ -283,7 +283,7 @@ def _own(row: Mapping[str, Any], keys: Keys, prefix: str) -> Iterator[Tensor]:
 
 
 def _tensor(prefix: str, parts: Sequence[str], stars: Sequence[int], shape: tuple[int, ...]) -> Tensor:
-    """The tensor of a name; `experts.expert_.0` is `experts.expert_0`."""
+    """Return the tensor of a name; `experts.expert_.0` is `experts.expert_0`."""
     if not stars:
         return Tensor("", 0, prefix + ".".join(parts), shape)
     first = stars[0]
@@ -292,12 +292,12 @@ def _tensor(prefix: str, parts: Sequence[str], stars: Sequence[int], shape: tupl
 
 
 def _spelled(parts: Sequence[str]) -> list[int]:
-    """The place of a layer's number in a tensor's name, where a row has no formulas of lengths."""
+    """Return the place of a layer's number in a tensor's name, where a row has no formulas of lengths."""
     return [place for place, part in enumerate(parts[:-1]) if place and part.isdecimal()][:1]
 
 
 def _places(paths: Sequence[str], length: Any) -> Iterator[tuple[int, ...]]:
-    """Every place of a tensor in lists, one inside the other."""
+    """Yield every place of a tensor in lists, one inside the other."""
     found: list[tuple[int, ...]] = [()]
     for path in paths:
         found = [(*each, number) for each in found for number in range(length(path, each))]
@@ -305,7 +305,7 @@ def _places(paths: Sequence[str], length: Any) -> Iterator[tuple[int, ...]]:
 
 
 def _constant(keys: Keys, when: str, axes: Sequence[str]) -> tuple[int, ...] | None:
-    """A shape that is the same everywhere, empty where the tensor is absent; None where its place matters."""
+    """Return a shape that is the same everywhere, empty where the tensor is absent; None where its place matters."""
     if any(name in _INDICES for text in (when, *axes) if text for name in names(text)):
         return None
     return _shape(keys, when, axes, ())
@@ -318,7 +318,7 @@ def _shape(keys: Keys, when: str, axes: Sequence[str], numbers: Sequence[int]) -
 
 
 def _integer(text: str, keys: Keys, numbers: Sequence[int]) -> int:
-    """A size; ValueError where it is none."""
+    """Return a size; ValueError where it is none."""
     keys.more = dict(zip(_INDICES, numbers, strict=False))
     found = evaluate(text, keys)
     if isinstance(found, float) and found.is_integer():

@@ -83,6 +83,10 @@ NAMED_BEFORE: Mapping[str, str] = {"ViltForVisualQuestionAnswering": "ViltForQue
 """Classes that published files name and transformers has under another name (dandelin/vilt-b32-finetuned-vqa)."""
 
 
+HEADED: Mapping[str, str] = {"step3p5": "Step3p7TextModel"}
+"""Decoders that transformers has only within composites, without a head: Step 3.5 is Step 3.7's language model."""
+
+
 def _now(name: object) -> object:
     return NAMED_BEFORE.get(name, name) if isinstance(name, str) else name
 
@@ -97,7 +101,7 @@ def class_of(config: Mapping[str, Any], model_type: str) -> str | None:
             if row is not None and row["type"] == model_type:
                 return str(each)
     kinds: Mapping[str, str] = table["types"].get(model_type, {})
-    return kinds.get("class") or kinds.get("base")
+    return kinds.get("class") or kinds.get("base") or HEADED.get(model_type)
 
 
 def known_types() -> tuple[str, ...]:
@@ -162,7 +166,7 @@ def derived_model(
         read = [replace(each, times=times) if times else replace(each, residual=REPEATED) for each in read]
     runs, repeats = _runs(read)
     found = [_tower(path, layers, keys, symbol) for path, layers in order.items()]
-    around = _embedding_and_head(outer, keys, symbol, name)
+    around = _embedding_and_head(outer, keys, symbol, _headed(config, model_type, name, outer))
     network = Network(
         model_type, main, runs, around, towers=tuple(each for each, _ in found), sdpa=model_type not in EAGER
     )
@@ -178,6 +182,17 @@ def derived_model(
         window=window,
         warnings=(*_named(config, name), *_said_of(sorted({*_unread(config, name)})), *said),
     )
+
+
+def _headed(config: Mapping[str, Any], model_type: str, name: str, outer: dict[str, tuple[int, ...]]) -> str:
+    """Return the class whose head is counted; a decoder that transformers has without one is given that for words."""
+    named = config.get("architectures")
+    own = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else "ForCausalLM"
+    if model_type not in HEADED or _HEADLESS.search(own):
+        return name
+    if config.get("tie_word_embeddings") is not True:
+        outer["lm_head.weight"] = outer["embed_tokens.weight"]
+    return own
 
 
 def _facts(keys: Keys, outer: Mapping[str, tuple[int, ...]], cached: bool | None, known: bool | str | None) -> Facts:
@@ -299,6 +314,8 @@ def _named(config: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if not found and name.endswith("ForMaskedLM"):  # whose checkpoints as often have no head
         return (Message("found no architectures; counted as {}", name),)
     if not isinstance(found, list) or not found or name.partition("@")[0] in map(_now, found):
+        return ()
+    if name in HEADED.values():
         return ()
     return (Message("found architectures {}, counted as {}", shown(found[0]), name.partition("@")[0]),)
 

@@ -51,7 +51,7 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
 
 
 def evaluate(text: str, values: Values) -> Any:
-    """The value of a formula; a name without a value is None.
+    """Return the value of a formula; a name without a value is None.
 
     Raises TypeError, ValueError or ZeroDivisionError where the values do not allow it.
     """
@@ -60,13 +60,13 @@ def evaluate(text: str, values: Values) -> Any:
 
 @lru_cache(maxsize=16384)
 def formula(text: str) -> Formula:
-    """A formula, ready to be evaluated."""
+    """Return a formula, ready to be evaluated."""
     return _formula(ast.parse(text, mode="eval").body)
 
 
 @lru_cache(maxsize=16384)
 def names(text: str) -> frozenset[str]:
-    """The keys that a formula reads."""
+    """Return the keys that a formula reads."""
     return frozenset(_names(ast.parse(text, mode="eval").body))
 
 
@@ -79,7 +79,7 @@ def _names(node: ast.AST) -> list[str]:
 
 
 def _formula(node: ast.AST) -> Formula:
-    """The function that a node of the expression stands for."""
+    """Return the function that a node of the expression stands for."""
     if isinstance(node, ast.Constant):
         constant = node.value
         return lambda values: constant
@@ -128,7 +128,7 @@ def _joined(one: Formula, other: Formula, stops: bool) -> Formula:
 
 
 def _item(values: Any, place: Any) -> Any:
-    """An element of a list; None beyond its end, or where there is no list."""
+    """Return an element of a list; None beyond its end, or where there is no list."""
     if not isinstance(values, (list, tuple)) or not isinstance(place, int) or not -1 <= place < len(values):
         return None
     return values[place] if values else None

@@ -45,7 +45,7 @@ class Images:
 
     @property
     def allowed(self) -> tuple[int, int | None]:
-        """The least and the largest side that a job may ask for."""
+        """Return the least and the largest side that a job may ask for."""
         if self.resizes == "always":
             return self.side, self.side
         return (1, self.side if self.resizes == "up" else None)

@@ -120,7 +120,7 @@ class Named:
 
 
 def plain(name: str) -> str:
-    """A name without the marks between its words, which every tool has its own of: `llama38b`."""
+    """Return a name without the marks between its words, which every tool has its own of: `llama38b`."""
     return _MARKS.sub("", name.lower())
 
 
@@ -129,7 +129,7 @@ _CACHED = re.compile(r"(?:^|/)models--([^/]+?)--([^/]+)(?=$|/)")
 
 
 def named(name: str, find: Callable[[str], str | None]) -> Named | None:
-    """The model and the format behind a name; `find` knows the hub id of its last part."""
+    """Return the model and the format behind a name; `find` knows the hub id of its last part."""
     cached = _CACHED.search(name)
     maker, _, last = _ROUTED.sub("", "/".join(cached.groups()) if cached else name.strip()).rpartition("/")
     last = _DISTILLED.get(last.lower(), last)
@@ -147,7 +147,7 @@ _MLX = re.compile(r"(?:-qat)?(?:-mlx)?-(?:mxfp4-q8|[2-8]bit(?:-dwq)?)|-mlx(?:-[2
 
 
 def for_mlx(name: str, find: Callable[[str], str | None]) -> str | None:
-    """The model of a repository whose weights only MLX loads, as its name says; None where it does not."""
+    """Return the model of a repository whose weights only MLX loads, as its name says; None where it does not."""
     maker, _, last = name.strip().rpartition("/")
     ending = re.search(rf"(?:{_MLX.pattern})$", last, re.IGNORECASE)
     told = ending is not None and ("mlx" in ending[0].lower() or maker.lower() == "mlx-community")
@@ -203,7 +203,7 @@ _LEFT_OUT = re.compile(
 
 
 def meant(name: str, nicknames: Iterable[str]) -> list[str]:
-    """The nicknames that a shorter name may mean: plain models before those for a purpose, newer before older.
+    """Return the nicknames that a shorter name may mean: plain models before those for a purpose, newer before older.
 
     >>> meant("mistral-7b", ["mistral-7b-instruct-v0.3", "mistral-7b-v0.1", "mistral-7b-v0.3", "mistral-nemo"])
     ['mistral-7b-v0.3', 'mistral-7b-v0.1', 'mistral-7b-instruct-v0.3']
@@ -242,7 +242,7 @@ def meant_otherwise(name: str, nicknames: Iterable[str]) -> Iterator[tuple[list[
 
 
 def same_maker(given: str, maker: str) -> bool:
-    """Whether two names are one maker's: `ibm` and `ibm-granite`, `z-ai` and `zai-org`.
+    """Return whether two names are one maker's: `ibm` and `ibm-granite`, `z-ai` and `zai-org`.
 
     >>> same_maker("z-ai", "zai-org"), same_maker("cohere", "CohereForAI"), same_maker("me", "meta-llama")
     (True, True, False)

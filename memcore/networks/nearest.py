@@ -26,7 +26,7 @@ _PATCH = 14
 
 
 def outside_layers(network: Network) -> tuple[Weight, ...]:
-    """Parameters of towers and projectors that stand outside of the towers' layers."""
+    """Return parameters of towers and projectors that stand outside of the towers' layers."""
     of_towers = (weight for tower in network.towers for weight in tower.outer_weights)
     return (*of_towers, *(weight for weight in network.embedding_and_head.others if weight.kind in SEEING))
 
@@ -37,7 +37,7 @@ def seeing(network: Network) -> bool:
 
 
 def only_counted(network: Network) -> tuple[Weight, ...]:
-    """What stands for a whole tower: nothing but the number of its parameters is known."""
+    """Return what stands for a whole tower: nothing but the number of its parameters is known."""
     return tuple(
         weight for weight in network.embedding_and_head.others if weight.kind == "tower" and "." not in weight.name
     )
@@ -52,7 +52,7 @@ def positions_seen(network: Network) -> int | None:
 
 
 def width(tower: Tower | Network) -> Shape | None:
-    """The width of a stack's hidden states, None where its layers have several, or do not show it."""
+    """Return the width of a stack's hidden states, None where its layers have several, or do not show it."""
     found = {
         part.down.outer if isinstance(part, FeedForward) else part.output.outer
         for run in tower.runs
@@ -87,13 +87,13 @@ def _rows(model: Model, tower: Tower, sequence: int, side: int) -> int:
 
 
 def _patch(weight: Weight) -> int:
-    """The side of a patch, of the convolution that reads patches."""
+    """Return the side of a patch, of the convolution that reads patches."""
     last = weight.shape[-1]
     return last if "patch" in weight.name and len(weight.axes) > 3 and isinstance(last, int) and 1 < last < 65 else 0
 
 
 def _near(network: Network, path: str) -> Iterator[Weight]:
-    """Parameters outside the layers of the smallest module around them that has positions or reads patches."""
+    """Yield parameters outside the layers of the smallest module around them that has positions or reads patches."""
     found = outside_layers(network)
     while path := path.rpartition(".")[0]:
         inside = [weight for weight in found if weight.name.startswith(f"{path}.")]

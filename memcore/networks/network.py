@@ -46,12 +46,12 @@ class Layer:
 
     @property
     def mixers(self) -> tuple[Mixer, ...]:
-        """Those that it has."""
+        """Return those that it has."""
         return tuple(mixer for mixer in (self.mixer, self.second_mixer) if mixer is not None)
 
     @property
     def ffns(self) -> tuple[Ffn, ...]:
-        """Its feed-forward layers."""
+        """Return its feed-forward layers."""
         return tuple(ffn for ffn in (self.feed_forward, self.second_feed_forward) if ffn is not None)
 
     @property
@@ -65,7 +65,7 @@ class Layer:
         return self.extra is not None and self.extra.variant == "zamba2"
 
     def weights(self) -> tuple[Weight, ...]:
-        """Its parameters, named relative to the layer."""
+        """Return its parameters, named relative to the layer."""
         parts = [*self.mixers, *self.ffns, *self.norms, *([self.extra] if self.extra else [])]
         found = [weight for part in parts for weight in part.weights()]
         if self.order:
@@ -118,7 +118,7 @@ class EmbeddingAndHead:
     """
 
     def weights(self) -> tuple[Weight, ...]:
-        """The parameters outside the layers; a tied head has no matrix of its own."""
+        """Return the parameters outside the layers; a tied head has no matrix of its own."""
         found = [self.embedding] if self.reads_tokens else []
         if self.positions is not None:
             found.append(self.positions)
@@ -268,7 +268,7 @@ class Model:
     """The number of the first layer of each run, where several stages are one after the other."""
 
     def size(self, shape: Shape) -> int:
-        """Elements of a shape."""
+        """Return elements of a shape."""
         return product(shape, self.sizes)
 
     @cached_property
@@ -293,7 +293,7 @@ class Model:
 
     @cached_property
     def tensors(self) -> tuple[tuple[Weight, str, int], ...]:
-        """Every parameter tensor with its full name (`*` for the layer's number) and how many there are."""
+        """Return every parameter tensor with its full name (`*` for the layer's number) and how many there are."""
         return tuple(self._tensors())
 
     def _tensors(self) -> Iterator[tuple[Weight, str, int]]:
@@ -330,12 +330,12 @@ class Model:
 
     @cached_property
     def parameters(self) -> int:
-        """All parameters, tied tensors counted once."""
+        """Return all parameters, tied tensors counted once."""
         return sum(self.size(weight.shape) * count for weight, _, count in self.tensors)
 
     @cached_property
     def parameters_by_kind(self) -> Mapping[str, int]:
-        """All parameters by what they are for."""
+        """Return all parameters by what they are for."""
         found: Counter[str] = Counter()
         for weight, _, count in self.tensors:
             found[weight.kind] += self.size(weight.shape) * count
@@ -343,7 +343,7 @@ class Model:
 
     @cached_property
     def active_parameters(self) -> int:
-        """Parameters that take part in computing one token: of routed experts only those of the chosen ones."""
+        """Return parameters that take part in computing one token: of routed experts only those of the chosen ones."""
         idle = 0
         for layer, count in self.layers:
             for ffn in layer.ffns:
@@ -355,17 +355,17 @@ class Model:
 
     @cached_property
     def cached_elements(self) -> int:
-        """Elements of the KV cache for each token, below any sliding window, over all layers."""
+        """Return elements of the KV cache for each token, below any sliding window, over all layers."""
         return sum(count * self.size(shape) for layer, count in self.layers for shape in _shapes(layer, "cached"))
 
     @cached_property
     def state_elements(self) -> int:
-        """Elements of recurrent states in the cache for each sequence, over all layers."""
+        """Return elements of recurrent states in the cache for each sequence, over all layers."""
         return sum(count * self.size(shape) for layer, count in self.layers for shape in _shapes(layer, "state"))
 
     @cached_property
     def kept_elements(self) -> int:
-        """Elements that modules keep for each sequence outside the cache, over all layers."""
+        """Return elements that modules keep for each sequence outside the cache, over all layers."""
         return sum(count * self.size(shape) for layer, count in self.layers for shape in _shapes(layer, "kept"))
 
 

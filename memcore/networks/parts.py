@@ -120,7 +120,7 @@ class Attention:
     """What an adapter adds to it besides matrices."""
 
     def weights(self) -> Iterator[Weight]:
-        """Its parameters in the order of the checkpoint."""
+        """Yield its parameters in the order of the checkpoint."""
         if self.borrowed:
             return
         yield from self.adapter_weights
@@ -172,7 +172,7 @@ class LatentAttention:
         return self.variant == "glm_moe_dsa" and not self.indexer
 
     def weights(self) -> Iterator[Weight]:
-        """Its parameters."""
+        """Yield its parameters."""
         yield from _weights((*self.queries, self.compress, self.expand, self.output), "attention")
         for norm in (self.query_norm, self.latent_norm):
             if norm is not None:
@@ -208,7 +208,7 @@ class SpecialMixer:
     """Those of its matrices that are linear layers, which adapters may stand next to."""
 
     def weights(self) -> Iterator[Weight]:
-        """Its parameters, and those of adapters."""
+        """Yield its parameters, and those of adapters."""
         changed = {
             f"{part.name}.weight": part
             for part in self.linears
@@ -239,7 +239,7 @@ class FeedForward:
     """Its parameters are those of an earlier layer (Zamba 2)."""
 
     def weights(self) -> Iterator[Weight]:
-        """Its parameters in the order of the checkpoint."""
+        """Yield its parameters in the order of the checkpoint."""
         if self.borrowed:
             return
         yield from _weights((self.gate, self.up, self.down), self.kind)
@@ -290,7 +290,7 @@ class Experts:
 
     @property
     def reads(self) -> Axis:
-        """The width of what experts read and write: the decoder's, or a smaller one."""
+        """Return the width of what experts read and write: the decoder's, or a smaller one."""
         return self.latent[0].outer[0] if self.latent else "h"
 
     @property
@@ -310,7 +310,7 @@ class Experts:
         return tuple(each for each in (self.correction, self.table) if each is not None)
 
     def weights(self) -> Iterator[Weight]:
-        """Its parameters."""
+        """Yield its parameters."""
         router = (*self.router.weights("router"), *self.routing)
         yield from (*self.experts, *router) if self.experts_first else (*router, *self.experts)
         yield from self.adapters
@@ -339,7 +339,7 @@ class Extra:
     """Further tokens that the layer predicts, for each of which the head makes logits."""
 
     def weights(self) -> Iterator[Weight]:
-        """Its parameters, and those of adapters."""
+        """Yield its parameters, and those of adapters."""
         yield from self.parameters
         for part in self.linears:
             yield from part.weights(kind_of(f"{part.name}.weight"))

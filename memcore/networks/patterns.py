@@ -76,7 +76,7 @@ def typed(
     windowed: bool = True,
     more: Mapping[str, Place] = MappingProxyType({}),
 ) -> MixerPlan:
-    """The layers that `layer_types` lists; where it is absent, what the class derives.
+    """Return the layers that `layer_types` lists; where it is absent, what the class derives.
 
     With `windowed`, a sliding layer without a window sees everything; `more` are words of this family alone.
     """
@@ -152,7 +152,7 @@ def qwen3_moe(reader: Reader) -> Sequence[Place]:
 
 
 def periodic(period: str, offset: str) -> MixerPlan:
-    """One attention layer in every period (Jamba)."""
+    """Return one attention layer in every period (Jamba)."""
 
     def plan(reader: Reader) -> Sequence[Place]:
         each, first = reader.integer(period), reader.integer(offset, least=0)
@@ -162,7 +162,7 @@ def periodic(period: str, offset: str) -> MixerPlan:
 
 
 def dense(reader: Reader) -> Sequence[str | None]:
-    """A dense feed-forward layer everywhere."""
+    """Return a dense feed-forward layer everywhere."""
     return ["dense"] * depth(reader)
 
 

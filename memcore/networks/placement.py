@@ -24,7 +24,7 @@ class Placement:
 
 
 def placement(weight: Weight, name: str, network: Network) -> Placement:
-    """The placement of a parameter, given its full name."""
+    """Return the placement of a parameter, given its full name."""
     return Placement(_tensor_axis(weight), 0 if weight.kind == "routed-expert" else None, _stage(name, network))
 
 

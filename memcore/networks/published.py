@@ -78,7 +78,7 @@ def _corrections(layers: list[tuple[Layer, int]], sizes: Mapping[str, int]) -> I
 
 
 def _block(reader: Reader) -> tuple[int, int] | None:
-    """The blocks in which weights are quantized, if they are."""
+    """Return the blocks in which weights are quantized, if they are."""
     found = reader.value("quantization_config.weight_block_size")
     if reader.value("quantization_config.quant_method") != "fp8" or not isinstance(found, list):
         return None

@@ -202,11 +202,14 @@ _OWN_HEADS: Mapping[str, tuple[Weight, ...]] = {
         Weight("score.2.weight", (("labels",), ("h",)), "head"),
         Weight("score.2.bias", (("labels",),), "head"),
     ),
-    "Qwen2ForRewardModel": (
-        Weight("score.0.weight", (("h",), ("h",)), "head"),
-        Weight("score.0.bias", (("h",),), "head"),
-        Weight("score.2.weight", ((1,), ("h",)), "head"),
-        Weight("score.2.bias", ((1,),), "head"),
+    **dict.fromkeys(
+        ("JinaVLForRanking", "Qwen2ForRewardModel"),
+        (
+            Weight("score.0.weight", (("h",), ("h",)), "head"),
+            Weight("score.0.bias", (("h",),), "head"),
+            Weight("score.2.weight", ((1,), ("h",)), "head"),
+            Weight("score.2.bias", ((1,),), "head"),
+        ),
     ),
     "Wav2Vec2ForSpeechClassification": (
         Weight("classifier.dense.weight", (("h",), ("h",)), "head"),

@@ -45,7 +45,7 @@ class Reader:
         """The value of every symbol."""
 
     def sub(self, key: str, model_type: str, keys: Mapping[str, str] | None = None) -> Reader:
-        """A nested configuration; what the file leaves out has the defaults of its class."""
+        """Return a nested configuration; what the file leaves out has the defaults of its class."""
         nested = self.config.get(key)
         if nested is not None and not isinstance(nested, Mapping):
             self.refuse(key, "expected an object, found {!r}", nested)
@@ -58,7 +58,7 @@ class Reader:
         return Reader(found, named, keys, self, f"{self.path}.{key}")
 
     def symbol(self, name: str, value: int) -> str:
-        """A symbol of this value: `name`, with a prime where the plain one already stands for another value."""
+        """Return a symbol of this value: `name`, with a prime where the plain one already stands for another value."""
         while self.sizes.setdefault(name, value) != value:
             name += "′"
         return name
@@ -72,23 +72,23 @@ class Reader:
         return self.config.get(self._names.get(name, name), self.config.get(name)) is not None
 
     def value(self, name: str) -> object:
-        """The value of a canonical key: the file's, or the class default. A list may give one for each layer."""
+        """Return the value of a canonical key: the file's, or the class default. A list may give one for each layer."""
         found = self._lookup(name)
         if isinstance(found, (list, tuple)) and self.layer is not None and self.layer < len(found):
             return found[self.layer]
         return found
 
     def usual(self, name: str) -> object:
-        """What the class has by default for a canonical key."""
+        """Return what the class has by default for a canonical key."""
         return self._defaults.get(self._names.get(name, name), self._defaults.get(name))
 
     def listed(self, name: str) -> Sequence[object] | None:
-        """A key that lists something for each layer, or None."""
+        """Return a key that lists something for each layer, or None."""
         found = self._lookup(name)
         return found if isinstance(found, (list, tuple)) else None
 
     def places(self, name: str) -> Sequence[int] | None:
-        """A key that lists layers by their numbers, or None."""
+        """Return a key that lists layers by their numbers, or None."""
         found = self.listed(name)
         if found is None or all(type(each) is int for each in found):
             return cast("Sequence[int] | None", found)
@@ -117,7 +117,7 @@ class Reader:
         return [value for value in found if all(type(each) is int for each in value)]
 
     def key(self, name: str) -> str:
-        """The file's own name of a canonical key."""
+        """Return the file's own name of a canonical key."""
         own = self._names.get(name, name)
         return name if name in self.config and own not in self.config else own
 
@@ -139,7 +139,7 @@ class Reader:
         return found
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A number of at least zero."""
+        """Return a number of at least zero."""
         found = self.value(name)
         if found is None and default is not None:
             return default
@@ -160,7 +160,7 @@ class Reader:
         return bool(found)
 
     def choice(self, name: str, allowed: Sequence[str]) -> str:
-        """One of some words."""
+        """Return one of some words."""
         found = self.value(name)
         if found not in allowed:
             self.refuse(name, "found {!r}; allowed: {}", found, joined(", ", allowed))

@@ -90,14 +90,14 @@ class Symbols:
         self.sizes: dict[str, int] = dict(sizes or {})
 
     def __call__(self, name: str, value: int) -> str:
-        """The symbol of a value."""
+        """Return the symbol of a value."""
         while self.sizes.setdefault(name, value) != value:
             name += "′"
         return name
 
 
 def plain(name: str, shape: tuple[int, ...]) -> Weight:
-    """A parameter that belongs to no part."""
+    """Return a parameter that belongs to no part."""
     return Weight(name, tuple((size,) for size in shape), kind_of(name))
 
 
@@ -123,7 +123,7 @@ class Facts(NamedTuple):
 
 
 def recognize(tensors: Mapping[str, tuple[int, ...]], facts: Facts, symbol: Symbols) -> Layer:
-    """The parts of one layer."""
+    """Return the parts of one layer."""
     left = dict(tensors)
     mixers = list(islice(_mixers(left, facts, symbol), 2))
     before = dict(left)
@@ -162,13 +162,13 @@ _TABLE = re.compile(r"embed|relative|bias|table|codebook|position")
 
 
 def _usual_width(tensors: Mapping[str, tuple[int, ...]]) -> int:
-    """The size that most axes of a layer have."""
+    """Return the size that most axes of a layer have."""
     axes = Counter(size for shape in tensors.values() for size in shape)
     return axes.most_common(1)[0][0] if axes else 1
 
 
 def _rest(left: dict[str, tuple[int, ...]], width: str, symbol: Symbols) -> Iterator[Linear]:
-    """The matrices of parts that are not recognized."""
+    """Yield the matrices of parts that are not recognized."""
 
     def axis(size: int) -> Shape:
         return (width,) if size == symbol.sizes[width] else (size,)
@@ -194,7 +194,7 @@ def _norms(left: dict[str, tuple[int, ...]], width: int | None, axes: Shape) -> 
 
 
 def _modules(left: Mapping[str, tuple[int, ...]], names: tuple[str, ...]) -> Iterator[str]:
-    """What stands before these names wherever all of them are matrices."""
+    """Yield what stands before these names wherever all of them are matrices."""
     last = f"{names[0]}.weight"
     for name in list(left):
         if name == last or name.endswith(f".{last}"):
@@ -204,7 +204,7 @@ def _modules(left: Mapping[str, tuple[int, ...]], names: tuple[str, ...]) -> Ite
 
 
 def _linear(left: dict[str, tuple[int, ...]], name: str, outer: Shape, inner: Shape, *, turned: bool = False) -> Linear:
-    """A matrix taken from the tensors that are left, with its bias; `turned`: stored as (in, out)."""
+    """Return a matrix taken from the tensors that are left, with its bias; `turned`: stored as (in, out)."""
     del left[f"{name}.weight"]
     return Linear(name, outer, inner, left.pop(f"{name}.bias", None) is not None, turned)
 
@@ -243,7 +243,7 @@ def _attentions(left: dict[str, tuple[int, ...]], facts: Facts, symbol: Symbols)
 
 
 def _output(left: Mapping[str, tuple[int, ...]], before: str, queries: int | None) -> str | None:
-    """The module that leads out of attention: next to its queries, or one level above."""
+    """Return the module that leads out of attention: next to its queries, or one level above."""
     parent = before.rstrip(".").rpartition(".")[0]
     for near in dict.fromkeys((before, f"{parent}." if parent else "")):
         for name in _OUTPUTS:
@@ -256,7 +256,7 @@ def _output(left: Mapping[str, tuple[int, ...]], before: str, queries: int | Non
 def _fused(
     left: Mapping[str, tuple[int, ...]], before: str, name: str, heads: int
 ) -> tuple[str, tuple[int, int, int]] | None:
-    """The way out of a fused attention, and its key heads, their size, and the layer's width."""
+    """Return the way out of a fused attention, and its key heads, their size, and the layer's width."""
     output = _output({key: shape for key, shape in left.items() if key != f"{name}.weight"}, before, None)
     if output is None:
         return None
@@ -313,7 +313,7 @@ def _delta(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> Sp
 
 
 def _short(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> SpecialMixer | None:
-    """A gated convolution over the last tokens, by its names: its state is what it convolves."""
+    """Return a gated convolution over the last tokens, by its names: its state is what it convolves."""
     convolved, (rows, width) = left.get(f"{before}conv.weight", ()), left[f"{before}in_proj.weight"]
     if convolved[:2] != (width, 1) or rows != 3 * width:
         return None
@@ -388,7 +388,7 @@ _POOLED = "indexer.index_kpool_compress_gate"
 
 
 def _indexer(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> tuple[Weight, ...]:
-    """The weights of what chooses tokens, that of its keys first: DeepSeek's names."""
+    """Return the weights of what chooses tokens, that of its keys first: DeepSeek's names."""
     key = f"{before}wk.weight"
     if key not in left:
         return ()

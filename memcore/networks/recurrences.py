@@ -34,13 +34,13 @@ def _vector(name: str, *axes: str | int) -> Weight:
 
 
 def _convolution(name: str, channels: Shape, *, bias: bool) -> list[Weight]:
-    """A depthwise convolution over the last tokens."""
+    """Return a depthwise convolution over the last tokens."""
     found = [Weight(f"{name}.weight", (channels, (1,), ("K",)), _KIND)]
     return [*found, Weight(f"{name}.bias", (channels,), _KIND)] if bias else found
 
 
 def _linears(module: str, weights: Iterable[Weight], *left: str) -> tuple[Linear, ...]:
-    """The linear layers among its parameters, but for those that its kernels read as mere matrices."""
+    """Return the linear layers among its parameters, but for those that its kernels read as mere matrices."""
     named = {each.name: each for each in weights if each.kind == _KIND}
     return tuple(
         Linear(f"{module}.{name.removesuffix('.weight')}", *each.axes, split=each.split)
@@ -103,7 +103,7 @@ class Mamba:
     """Its linear layers that PEFT refuses to adapt in this family (`_check_lora_target_modules_mamba`)."""
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
-        """The mixer."""
+        """Return the mixer."""
         hidden = reader.sizes["h"]
         reader.symbol(
             "D",
@@ -188,7 +188,7 @@ class Mamba2:
     chunk: str = "chunk_size"
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
-        """The mixer."""
+        """Return the mixer."""
         heads = reader.integer(self.heads)
         inner = self.inner(reader) if self.inner else heads * reader.integer(self.width)
         reader.symbol("H", heads)
@@ -238,7 +238,7 @@ class GatedDelta:
     """Queries, keys, values and gates in one projection."""
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
-        """The mixer."""
+        """Return the mixer."""
         keys, values = reader.integer("linear_num_key_heads"), reader.integer("linear_num_value_heads")
         wide, deep = reader.integer("linear_key_head_dim"), reader.integer("linear_value_head_dim")
         _name_heads(reader, keys, values, wide, deep)
@@ -272,7 +272,7 @@ class SeparateDelta:
     module: str = "linear_attn"
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
-        """The mixer; absent sizes are those of `OlmoHybridConfig.__post_init__`."""
+        """Return the mixer; absent sizes are those of `OlmoHybridConfig.__post_init__`."""
         heads = reader.integer("num_attention_heads")
         keys = reader.integer("linear_num_key_heads", heads)
         values = reader.integer("linear_num_value_heads", heads)
@@ -303,7 +303,7 @@ class KimiDelta:
     """What gates the results is one matrix (Kimi-K3)."""
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
-        """The mixer."""
+        """Return the mixer."""
         heads, width = reader.integer("linear_num_heads"), reader.integer("linear_head_dim")
         reader.symbol("B", heads)
         reader.symbol("dk", width)
@@ -339,7 +339,7 @@ def kimi_delta(module: str, full_rank: Container[str]) -> SpecialMixer:
 
 
 def short_convolution(module: str, *, bias: bool) -> SpecialMixer:
-    """The mixer that convolves the last K tokens."""
+    """Return the mixer that convolves the last K tokens."""
     weights = [
         *_convolution("conv", ("h",), bias=bias),
         *_matrix("in_proj", (3, "h"), ("h",), bias=bias),
@@ -362,7 +362,7 @@ class Lightning:
     module: str = "self_attn"
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
-        """The mixer."""
+        """Return the mixer."""
         heads = reader.integer("num_attention_heads")
         reader.symbol("a", heads)
         reader.symbol("d", reader.integer("head_dim", max(reader.sizes["h"] // heads, 1)))
@@ -397,7 +397,7 @@ class RealGated:
     module: str = "temporal_block"
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
-        """The mixer."""
+        """Return the mixer."""
         width, heads = reader.integer("lru_width", reader.sizes["h"]), reader.integer("num_attention_heads")
         if width % heads:
             reader.refuse("num_attention_heads", "{} does not divide the recurrent width {}", heads, width)
@@ -437,6 +437,6 @@ class ShortConvolution:
     module: str = "conv"
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
-        """The mixer."""
+        """Return the mixer."""
         reader.symbol("K", reader.integer("conv_L_cache"))
         return short_convolution(self.module, bias=reader.flag("conv_bias"))

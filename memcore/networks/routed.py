@@ -72,7 +72,7 @@ class Routed:
     """The matrices into it and out of it."""
 
     def read(self, reader: Reader) -> Experts:
-        """The sparse layer."""
+        """Return the sparse layer."""
         many, chosen = reader.symbol("E", reader.integer(self.count)), reader.symbol("e", reader.integer(self.chosen))
         if reader.sizes[chosen] > reader.sizes[many]:
             reader.refuse(self.chosen, "{} of {} experts", reader.sizes[chosen], reader.sizes[many])
@@ -146,5 +146,5 @@ class Routed:
 def shared_expert(
     name: str, width: str = "moe_intermediate_size", times: str | None = None, **changes: object
 ) -> Dense:
-    """A dense layer in parallel to routed experts."""
+    """Return a dense layer in parallel to routed experts."""
     return replace(Dense(module=name, width=width, times=times, symbol="w", kind="shared-expert"), **changes)  # type: ignore[arg-type]

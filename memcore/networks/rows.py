@@ -22,14 +22,14 @@ class MixerRow(Protocol):
     """Describes a mixer."""
 
     def read(self, reader: Reader, mask: str, *, rotates: bool) -> Mixer:
-        """The mixer of the layer at hand, given which tokens it sees and whether it rotates."""
+        """Return the mixer of the layer at hand, given which tokens it sees and whether it rotates."""
 
 
 class FfnRow(Protocol):
     """Describes a feed-forward layer."""
 
     def read(self, reader: Reader) -> Ffn:
-        """The feed-forward layer of the layer at hand."""
+        """Return the feed-forward layer of the layer at hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class Grouped:
     borrowed: bool = False
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> Attention:
-        """The attention layer."""
+        """Return the attention layer."""
         heads = self._heads(reader)
         query, key = (heads.query, heads.width), (heads.key, heads.width)
         normed = self.norms and reader.flag(self.norm_if) and (rotates or not self.norms_rotated_only)
@@ -264,7 +264,7 @@ class Latent:
     """The last indexer's choice is used again (GLM-5)."""
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> LatentAttention:
-        """The attention layer."""
+        """Return the attention layer."""
         heads = reader.symbol("a", reader.integer("num_attention_heads"))
         rotary, plain = reader.integer("qk_rope_head_dim"), reader.integer("qk_nope_head_dim")
         value, latent = reader.integer("v_head_dim"), reader.integer("kv_lora_rank")
@@ -344,7 +344,7 @@ class Dense:
     borrowed: bool = False
 
     def read(self, reader: Reader) -> FeedForward:
-        """The feed-forward layer."""
+        """Return the feed-forward layer."""
         size = width_of(reader, self.width) * (reader.integer(self.times) if self.times else 1)
         f = reader.symbol(self.symbol, size)
         bias = reader.flag(self.bias)
@@ -369,17 +369,17 @@ class Dense:
 
 
 def _within(module: str, name: str) -> str:
-    """A tensor's name: some layers have no module of their own for a part."""
+    """Return a tensor's name: some layers have no module of their own for a part."""
     return f"{module}.{name}" if module else name
 
 
 def width_of(reader: Reader, width: Width) -> int:
-    """The width of a feed-forward layer; four times the hidden size where the file has none."""
+    """Return the width of a feed-forward layer; four times the hidden size where the file has none."""
     return reader.integer(width, 4 * reader.sizes["h"]) if isinstance(width, str) else width(reader)
 
 
 def activation_of(reader: Reader, name: str) -> str:
-    """An activation function, by key; null stands for the usual one (transformers 4.38, modeling_gemma.py)."""
+    """Return an activation function, by key; null stands for the usual one (transformers 4.38, modeling_gemma.py)."""
     found = reader.value(name) or reader.usual(name)
     if not isinstance(found, str) or found not in ACTIVATIONS:
         known = ", ".join(sorted(ACTIVATIONS))

@@ -25,7 +25,7 @@ INTERLEAVED = "gpt_oss"
 
 
 def experts_of(network: Network) -> Iterator[Experts]:
-    """The sparse feed-forward layers of a network."""
+    """Yield the sparse feed-forward layers of a network."""
     for layer in network.kinds:
         yield from (ffn for ffn in layer.ffns if isinstance(ffn, Experts))
 
@@ -84,7 +84,7 @@ def _separate(part: Experts) -> Experts:
 
 
 def _interleaved(part: Experts) -> tuple[Weight, ...]:
-    """Two matrices and their biases (torchtitan/models/gpt_oss/moe.py, `GptOssGroupedExperts`)."""
+    """Return two matrices and their biases (torchtitan/models/gpt_oss/moe.py, `GptOssGroupedExperts`)."""
     many, chosen = part.router.outer, part.experts[0]
     name, inner = chosen.name.rpartition(".")[0], _width(part)
     axes: dict[str, tuple[Shape, ...]] = {

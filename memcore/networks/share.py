@@ -13,7 +13,7 @@ from typing import Any
 from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network, Tower, with_layers
 from memcore.networks.parts import Experts
 from memcore.networks.weights import Linear, Norm, Weight
-from memcore.symbols import Axis, Quotient, Shape, split_over
+from memcore.symbols import Axis, Quotient, Shape, round_up, split_over
 
 TENSOR, EXPERT, EXPERT_TENSOR = "tp", "ep", "etp"
 """Symbols for the ranks that share matrices, experts, and the matrices of an expert."""
@@ -21,14 +21,13 @@ TENSOR, EXPERT, EXPERT_TENSOR = "tp", "ep", "etp"
 
 @lru_cache(maxsize=64)
 def shared(model: Model) -> Model:
-    """The model as one rank has it."""
+    """Return the model as one rank has it."""
     return replace(model, network=_network(model.network))
 
 
 def padded(vocabulary: int, divisible_by: int, ranks: int) -> int:
     """Rows of embedding and head (`vocab_size_with_padding`)."""
-    step = divisible_by * ranks
-    return -(-vocabulary // step) * step
+    return round_up(vocabulary, divisible_by * ranks)
 
 
 @lru_cache(maxsize=64)
@@ -111,7 +110,7 @@ def _expert(weight: Weight) -> Weight:
 
 
 def _divided(axes: Shape, ranks: str) -> Shape:
-    """One rank's part of some axes: of the first that is no number; of rows of heads, all together."""
+    """Return one rank's part of some axes: of the first that is no number; of rows of heads, all together."""
     for place, axis in enumerate(axes):
         if isinstance(axis, str) and axis.rstrip("′") == "n":
             together: Axis = Quotient(axes[place:], ranks)

@@ -39,7 +39,7 @@ def is_short(config: Mapping[str, object]) -> bool:
 
 
 def expand(short: Mapping[str, object]) -> tuple[dict[str, object], str]:
-    """The `config.json` that a short form stands for, and a warning about what was assumed.
+    """Return the `config.json` that a short form stands for, and a warning about what was assumed.
 
     Raises ConfigError naming unknown keys, or sizes that are missing.
     """
@@ -105,7 +105,7 @@ def _total(value: object) -> int | None:
 
 
 def _parameters(config: Mapping[str, object]) -> int:
-    """The parameters of a Llama of these sizes."""
+    """Return the parameters of a Llama of these sizes."""
     depth, hidden, width, words = (_size(config, key) for key in _COUNTED)
     heads = _size(config, "num_attention_heads")
     width_of_head = _size(config, "head_dim") or hidden // max(heads, 1)
@@ -118,7 +118,7 @@ _COUNTED = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size
 
 
 def _size(config: Mapping[str, object], key: str) -> int:
-    """A size; zero for what is none, and refused with the rest of the config."""
+    """Return a size; zero for what is none, and refused with the rest of the config."""
     found = config.get(key)
     return found if isinstance(found, int) and not isinstance(found, bool) and 0 < found <= INTEGER else 0
 
@@ -134,18 +134,18 @@ def _differs(stated: object, total: int, counted: int) -> bool:
 
 
 def _fitting(config: Mapping[str, object], total: int) -> int:
-    """The feed-forward width, a multiple of 64, that comes nearest to a number of parameters."""
+    """Return the feed-forward width, a multiple of 64, that comes nearest to a number of parameters."""
     depth, hidden, width, _ = (_size(config, key) for key in _COUNTED)
     return max(64, round((width + (total - _parameters(config)) / (3 * depth * hidden)) / 64) * 64)
 
 
 def _width(hidden: object) -> int:
-    """Two thirds of four times the hidden size, rounded up to a multiple of 256 (Llama's own rule)."""
+    """Return two thirds of four times the hidden size, rounded up to a multiple of 256 (Llama's own rule)."""
     return -(-8 * hidden // 3 // 256) * 256 if isinstance(hidden, int) else 0
 
 
 def _shaped(total: int, given: Mapping[str, object]) -> tuple[dict[str, object], str]:
-    """A network of Llama's proportions with about this many parameters."""
+    """Return a network of Llama's proportions with about this many parameters."""
     words = _size(given, "vocab_size") or _VOCABULARY
     layers = min(range(1, 513), key=lambda depth: abs(_count(depth, words) - total))
     hidden = _DEPTH * layers

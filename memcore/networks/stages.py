@@ -77,7 +77,7 @@ class Listed:
 
 @lru_cache(maxsize=256)
 def stage_of(model: Model, number: int, stages: int, partition: Partition = layers_of) -> Model:
-    """The part of a model that stage `number` of `stages` has."""
+    """Return the part of a model that stage `number` of `stages` has."""
     shares = partition(model.num_layers, stages)
     start = sum(shares[:number])
     found = list(cut(model, start, start + shares[number]))

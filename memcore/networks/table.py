@@ -29,13 +29,13 @@ class Row:
 
 
 def layer_order(model: Model) -> list[Layer]:
-    """Every layer from first to last."""
+    """Return every layer from first to last."""
     runs = zip(model.network.runs, model.repeats, strict=True)
     return [layer for pattern, repeats in runs for _ in range(repeats) for layer in pattern]
 
 
 def layer_rows(model: Model) -> list[Row]:
-    """One row for each kind of layer, in order of appearance."""
+    """Return one row for each kind of layer, in order of appearance."""
     places: dict[int, list[int]] = {}
     kinds = {id(layer): layer for layer in layer_order(model)}
     for number, layer in enumerate(layer_order(model)):
@@ -85,7 +85,7 @@ RECURRENT: Mapping[str, str] = {
 
 
 def mixer_words(mixer: Mixer, model: Model) -> str:
-    """A mixer in words: `grouped-query attention, 32 heads of 128 over 8, window 4096`."""
+    """Return a mixer in words: `grouped-query attention, 32 heads of 128 over 8, window 4096`."""
     if isinstance(mixer, SpecialMixer):
         return next((title for name, title in RECURRENT.items() if mixer.variant.startswith(name)), mixer.variant)
     if isinstance(mixer, LatentAttention):

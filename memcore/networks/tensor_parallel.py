@@ -23,7 +23,7 @@ RANKS = "tp"
 
 @lru_cache(maxsize=64)
 def parallelized(model: Model, *, experts: bool = False) -> Model:
-    """The model as one rank has it. Tied tensors are no longer: each module is given a parameter of its own.
+    """Return the model as one rank has it. Tied tensors are no longer: each module is given a parameter of its own.
 
     `experts`: ranks share the width of routed experts, too (torchtitan/distributed/expert_parallel.py,
     `TensorParallel`).
@@ -64,7 +64,7 @@ def _of_attention(layer: Layer) -> Iterator[str]:
 
 
 def _inseparable(attention: Attention) -> bool:
-    """Whether one matrix makes queries, keys and values, and ranks cannot split it by key heads."""
+    """Return whether one matrix makes queries, keys and values, and ranks cannot split it by key heads."""
     return len(attention.inputs) != 3 and attention.fused != "per-key-head"
 
 
@@ -162,7 +162,7 @@ def _rows(part: Linear) -> Linear:
 
 
 def _narrowed(weight: Weight) -> Weight:
-    """A matrix of all experts, whose own width ranks share: the last axis of the one that leads out of it."""
+    """Return a matrix of all experts, whose own width ranks share: the last axis of the one that leads out of it."""
     place = 2 if weight.split == "inner" else 1
     return replace(weight, axes=(*weight.axes[:place], _first(weight.axes[place]), *weight.axes[place + 1 :]))
 

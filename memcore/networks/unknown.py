@@ -28,7 +28,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 _NEEDED = 5
 _FOREIGN = re.compile(
     r"expert|moe(_|$)|router|(^|_)ssm|mamba|lora_rank|linear_(num|attn|conv|key|value)|conv|vision|audio|img_|image_|embd_layer|speech|cross_att"
-    r"|encoder_|recurrent|hybrid|block_configs|altup|laurel|indexer|index_n|hc_mult|text_config|llm_config"
+    r"|encoder_|recurrent|mb_per|hybrid|block_configs|altup|laurel|indexer|index_n|hc_mult|text_config|llm_config"
     r"|type_vocab_size|num_hidden_groups|inner_group_num|pooler|bottleneck|entity_|max_2d_position|relative_attention"
 )
 """Keys that tell of parts which Llama does not have."""

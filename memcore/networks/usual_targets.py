@@ -53,7 +53,7 @@ def targets_of_peft(family: str, kind: str = "lora") -> Sequence[str]:
 
 
 def usual_targets(framework: str | None, family: str, kind: str) -> tuple[Sequence[str], str]:
-    """A framework's choice, and why; nothing where it has none."""
+    """Return a framework's choice, and why; nothing where it has none."""
     name = (framework or "").lower()
     if name == "lit-gpt":
         return _QUERIES_AND_VALUES, "LitGPT's lora_query and lora_value"

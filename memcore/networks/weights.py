@@ -40,7 +40,7 @@ class Weight:
 
     @property
     def stored_axes(self) -> tuple[Shape, ...]:
-        """The axes of the tensor that is kept: a column of packed numbers, where several share an element."""
+        """Return the axes of the tensor that is kept: a column of packed numbers, where several share an element."""
         return self.axes if self.packs == 1 else ((Quotient(self.shape, self.packs),), (1,))
 
     @property
@@ -50,17 +50,17 @@ class Weight:
 
     @property
     def outer(self) -> Shape:
-        """The axes of the result of a product with it."""
+        """Return the axes of the result of a product with it."""
         return self.axes[-1] if self.transposed else self.axes[0]
 
     @property
     def inner(self) -> Shape:
-        """The axes that a product with it sums over."""
+        """Return the axes that a product with it sums over."""
         return tuple(symbol for axis in (self.axes[:-1] if self.transposed else self.axes[1:]) for symbol in axis)
 
     @property
     def shape(self) -> Shape:
-        """All symbols of the shape in a row."""
+        """Return all symbols of the shape in a row."""
         return tuple(symbol for axis in self.axes for symbol in axis)
 
 
@@ -107,7 +107,7 @@ _KINDS = (
 
 
 def kind_of(name: str) -> str:
-    """What a parameter is for, by its name."""
+    """Return what a parameter is for, by its name."""
     return next((kind for kind, pattern in _KINDS if pattern.search(name)), "other")
 
 
@@ -136,7 +136,7 @@ class Norm:
     """Under tensor parallelism every rank holds all of it, as a DTensor."""
 
     def weights(self, kind: str = "norm") -> Iterator[Weight]:
-        """Its parameters."""
+        """Yield its parameters."""
         if self.kind.endswith("plain"):
             return
         shape = (self.leading, self.width) if self.leading else (self.width,)
@@ -188,11 +188,11 @@ class Linear:
     `own`, a parameter of a module of its own, which neither finds."""
 
     def adapter_name(self, matrix: str) -> str:
-        """The name of an adapter's matrix in PEFT's checkpoints."""
+        """Return the name of an adapter's matrix in PEFT's checkpoints."""
         return f"{self.name}.{matrix}.default.weight"
 
     def weights(self, kind: str) -> Iterator[Weight]:
-        """Its parameters."""
+        """Yield its parameters."""
         axes = (self.inner, self.outer) if self.transposed else (self.outer, self.inner)
         yield Weight(
             f"{self.name}.weight",

@@ -78,7 +78,7 @@ _MODELS = ("--model", "--model-path", "--model_path", "-m")
 
 
 def _own(section: type[Section], off: str) -> Iterator[Key]:
-    """A server's own settings, which are called as its flags are; `off` says no where a bare flag says yes."""
+    """Yield a server's own settings, which are called as its flags are; `off` says no where a bare flag says yes."""
     for each in settings_of(section):
         words = each.name.replace("_", "-")
         yield Key(path=each, name=f"--{words}", off=off.format(words) if isinstance(each.kind, Flag) else None)
@@ -98,7 +98,7 @@ _SHARED = ("--prefill-context-parallel-size", "-pcp", "--attention-context-paral
 
 
 def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) -> dict[str, Any]:
-    """A server's flags with dashes, its model where the table has it, and 16 bits by their names in PyTorch."""
+    """Return a server's flags with dashes, its model where the table has it, and 16 bits by their names in PyTorch."""
     normalized: dict[str, Any] = {}
     for name, value in found.items():
         flag, dot, inner = name.partition(".")
@@ -194,7 +194,7 @@ _GRAPHS = f"{_COMPILATION[0]}.{_MODE}"
 
 
 def _captured(normalized: dict[str, Any]) -> dict[str, Any]:
-    """The kind of graphs on its own, in small letters: vLLM reads any (config/compilation.py, `CUDAGraphMode`).
+    """Return the kind of graphs on its own, in small letters: vLLM reads any (config/compilation.py, `CUDAGraphMode`).
 
     >>> _captured({"-cc": '{"cudagraph_mode": "FULL_DECODE_ONLY"}'})
     {'--compilation-config.cudagraph_mode': 'full_decode_only'}
@@ -297,7 +297,7 @@ def _limited(keys: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _allowed(given: object) -> dict[str, Any]:
-    """How many of each kind: as JSON, or as vLLM had it before 0.10.
+    """Return how many of each kind: as JSON, or as vLLM had it before 0.10.
 
     >>> _allowed('{"image": 2}'), _allowed("image=2,video=0")
     ({'image': 2}, {'image': 2, 'video': 0})
@@ -312,7 +312,7 @@ def _allowed(given: object) -> dict[str, Any]:
 
 
 def _limits(images: int) -> str:
-    """What lets that many images into a prompt.
+    """Return what lets that many images into a prompt.
 
     >>> _limits(0)
     '{"image": 0, "video": 0}'
@@ -404,7 +404,7 @@ def _drafted(normalized: dict[str, Any]) -> Normalized:
 
 
 def _taken(flag: str, draft: object, method: str) -> Message:
-    """What a head's own config.json would say."""
+    """Return what a head's own config.json would say."""
     if method.lower() == "dflash":
         return Message(
             "{}: {} is counted as layers with the model's own widths, with the layer count of published heads",

@@ -28,7 +28,7 @@ class Held:
 
 
 def held(job: ServingJob, entries: Sequence[Entry], paging: Paging, line: float, share: float = 1) -> Held:
-    """A rank whose cache gets a `share` of what its entries leave of a `line` up to which its server plans."""
+    """Return a rank whose cache gets a `share` of what its entries leave of a `line` up to which its server plans."""
     room = None if job.capacity is None else int(share * (line - sum(entry.bytes for entry in entries)))
     less, more = uncertainty(entries, job.capacity)
     uncertain = int(share * more), int(share * less)
@@ -43,24 +43,25 @@ def blocks_of(found: Sequence[Held]) -> int | None:
 def with_cache(
     job: ServingJob, found: Held, blocks: int | None, source: str, later: Sequence[Entry] = ()
 ) -> RankBudget:
-    """The rank with its blocks, and with what is allocated behind them."""
+    """Return the rank with its blocks, and with what is allocated behind them."""
     entries = [*found.entries, *later]
     if blocks:
         sizes = {"blocks": blocks, "block bytes": found.paging.block}
         entries.append(tensor("pool of blocks", "KV cache", ("blocks", "block bytes"), 1, sizes, source))
-    beside, own, behind = 1 - found.share, spread(found.entries), spread(later)  # the cache makes up for its share
+    low, high = spread(found.entries)
+    uncovered, (later_low, later_high) = 1 - found.share, spread(later)  # the cache makes up for its share
     return RankBudget(
         name="",
         count=job.basics.layout.tensor,
         ledger=ledger(entries),
         available=found.available,
         uncertain=found.uncertain,
-        spread=(int(beside * own[0]) + behind[0], int(beside * own[1]) + behind[1]),
+        spread=(int(uncovered * low) + later_low, int(uncovered * high) + later_high),
     )
 
 
 def pool(job: ServingJob, found: Sequence[Held], blocks: int | None, *, starts_with: int = 1) -> Pool | None:
-    """The blocks of all sequences; the server does not start where they hold no `starts_with` tokens of one."""
+    """Return the blocks of all sequences; the server does not start where they hold no `starts_with` tokens of one."""
     paging = max((each.paging for each in found), key=lambda each: each.block)
     if not paging.groups:
         return None

@@ -43,7 +43,7 @@ SGLANG = Overrides("--json-model-override-args", None, "*env.SGLANG_ALLOW_OVERWR
 
 
 def stretched(normalized: dict[str, Any], told: Overrides) -> tuple[dict[str, Any], tuple[Message, ...]]:
-    """A server's flags with the longest sequence that its overrides give, and whether it takes longer ones."""
+    """Return a server's flags with the longest sequence that its overrides give, and whether it takes longer ones."""
     allowed = normalized.pop(told.variable, None)
     if str(allowed).lower() in _TRUE:
         normalized[LONGER] = True
@@ -69,7 +69,7 @@ def stretched(normalized: dict[str, Any], told: Overrides) -> tuple[dict[str, An
 
 
 def _taken(normalized: dict[str, Any], told: Overrides) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What overrides say of rotary positions, taken from the flags, and the rest; nothing of what is no JSON."""
+    """Return what overrides say of rotary positions, taken from the flags, and the rest; nothing of what is no JSON."""
     given: dict[str, Any] = {}
     whole = _read(normalized, told.whole)
     for place in (whole, whole.get("text_config")):
@@ -89,7 +89,7 @@ def _taken(normalized: dict[str, Any], told: Overrides) -> tuple[dict[str, Any],
 
 
 def _read(normalized: Mapping[str, Any], flag: str) -> dict[str, Any]:
-    """The object of a flag: JSON, an object of a file, or one flag for each of its keys.
+    """Return the object of a flag: JSON, an object of a file, or one flag for each of its keys.
 
     >>> _read({"--rope-scaling.factor": 4.0, "--rope-scaling.rope_type": "yarn"}, "--rope-scaling")
     {'factor': 4.0, 'rope_type': 'yarn'}
@@ -117,7 +117,7 @@ def _drop(normalized: dict[str, Any], flag: str) -> None:
 
 
 def _of_yarn(rope: Mapping[str, Any]) -> int | None:
-    """The longest sequence with YaRN, whose original length vLLM multiplies; None for other kinds.
+    """Return the longest sequence with YaRN, whose original length vLLM multiplies; None for other kinds.
 
     >>> _of_yarn({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768})
     131072
@@ -129,7 +129,7 @@ def _of_yarn(rope: Mapping[str, Any]) -> int | None:
 
 
 def spelled(most: int) -> str:
-    """What tells a server so.
+    """Return what tells a server so.
 
     >>> spelled(131072)
     '{"max_position_embeddings": 131072}'

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from memcore.memory.ledger import Entry, Range
 from memcore.serving.entries import observed
+from memcore.symbols import round_up
 from memcore.units import MiB
 
 NEAR = 8
@@ -41,7 +42,7 @@ def low_latency_bytes(tokens: int, hidden: int, experts: int) -> int:
     combined = 4 * scales + 2 * hidden
     sent = max(tokens * dispatched, experts * tokens * combined)
     received = experts * tokens * max(dispatched, combined)
-    signals = -(-4 * experts // 128) * 128
+    signals = round_up(4 * experts, 128)
     return ((2 * (sent + received + signals) + 128) // 128) * 128
 
 
@@ -54,7 +55,7 @@ def near_bytes(hidden: int, ranks: int) -> int:
     far, near = max(ranks // NEAR, 1), min(ranks, NEAR)
     chunk = _CHANNELS * near * _chunks(ranks)[0]
     found = _CHANNELS * near * (2 * far + 3) * 4 + chunk * (2 * hidden + _BESIDE)
-    return -(-found // 128) * 128
+    return round_up(found, 128)
 
 
 def far_bytes(hidden: int, ranks: int) -> int:
@@ -64,7 +65,7 @@ def far_bytes(hidden: int, ranks: int) -> int:
     far = ranks // NEAR
     tokens = _chunks(ranks)[1]
     found = _CHANNELS * far * ((2 * NEAR + 2) * 2 * 4 + 2 * tokens * (2 * hidden + _BESIDE + 16))
-    return -(-found // 128) * 128
+    return round_up(found, 128)
 
 
 def _chunks(ranks: int) -> tuple[int, int]:
@@ -74,7 +75,7 @@ def _chunks(ranks: int) -> tuple[int, int]:
 def deep_ep(near: int, far: int, source: str) -> list[Entry]:
     """DeepEP's buffers of one rank: over NVLink, over RDMA, and its workspace; NVSHMEM rounds its heap up."""
     fixed = near + _WORKSPACE
-    heap = -(-far // _HEAP) * _HEAP
+    heap = round_up(far, _HEAP)
     bounds = Range(fixed + far, fixed + heap, fixed + heap + (_HEAP if far else 0))
     text = "NVLink buffer + RDMA buffer in NVSHMEM's heap + workspace"
     return [observed("DeepEP buffers", "outside the allocator", bounds, source, text)]
@@ -94,12 +95,12 @@ def one_sided_bytes(tokens: int, hidden: int, chosen: int, ranks: int, *, sent: 
     1152
     """
     there, back = sent + chosen * _ID_AND_WEIGHT, 2 * hidden
-    return sum(-(-ranks * tokens * each // _ALIGNED) * _ALIGNED for each in (there, back))
+    return sum(round_up(ranks * tokens * each, _ALIGNED) for each in (there, back))
 
 
 def flashinfer(size: int, source: str) -> list[Entry]:
-    """A rank's part of memory that all ranks map, which is taken in pages."""
-    bounds = Range(size, size, -(-size // _HEAP) * _HEAP)
+    """Return a rank's part of memory that all ranks map, which is taken in pages."""
+    bounds = Range(size, size, round_up(size, _HEAP))
     text = "slots for the tokens of all ranks, or queues"
     return [observed("FlashInfer's all-to-all workspace", "outside the allocator", bounds, source, text)]
 

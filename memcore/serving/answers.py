@@ -47,7 +47,7 @@ def _most(found: ServingEstimate) -> int:
 
 
 def _search(headroom: Callable[[int], int | None], limit: int) -> int:
-    """The largest number up to a limit that leaves no less than nothing, 0 if 1 does not.
+    """Return the largest number up to a limit that leaves no less than nothing, 0 if 1 does not.
 
     What is left falls along something like a line, so that the next guess is where one through two numbers crosses
     zero; every third guess is the middle, in case it does not.
@@ -89,7 +89,7 @@ def _resized(config: Config, length: int, users: int) -> Config:
 
 
 def _headroom(config: Config) -> int | None:
-    """Bytes that are left, or are missing at least; None for what is refused."""
+    """Return bytes that are left, or are missing at least; None for what is refused."""
     try:
         job = resolve(config)
         if job.server.least and job.capacity is not None and (least := job.server.least(job)) > job.capacity:
@@ -127,7 +127,7 @@ def _fewest(config: Config) -> int | None:
 
 
 def _on(config: Config, gpus: int) -> Config:
-    """Every matrix shared in a node, stages across nodes (vllm, docs/serving/parallelism_scaling.md)."""
+    """Return every matrix shared in a node, stages across nodes (vllm, docs/serving/parallelism_scaling.md)."""
     server = server_of(config[EngineSettings.type] or registry.USUAL_SERVER)
     if server.splits:
         return config.replaced(Hardware.num_gpus, gpus)
@@ -162,7 +162,7 @@ def gpus_needed(found: ServingEstimate) -> list[GpusNeeded]:
 
 
 def largest_format(found: ServingEstimate) -> str | None:
-    """The format with most bits that fits; None if none does."""
+    """Return the format with most bits that fits; None if none does."""
     if found.capacity is None:
         return None
     for name in found.job.server.formats:
@@ -193,7 +193,7 @@ class Utilization:
 
 
 def utilization(found: ServingEstimate) -> Utilization | None:
-    """The range of utilizations that work; None for other servers, or without an accelerator."""
+    """Return the range of utilizations that work; None for other servers, or without an accelerator."""
     pool = found.pool
     if (
         found.refused is not None
@@ -211,7 +211,7 @@ def utilization(found: ServingEstimate) -> Utilization | None:
 
 
 def _outside_budget(found: ServingEstimate) -> int:
-    """Bytes outside the budget line."""
+    """Return bytes outside the budget line."""
     pool = found.pool
     taken = (pool.capacity or 0) * pool.bytes_each if pool else 0
     room = found.rank.available or 0

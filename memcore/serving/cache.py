@@ -68,7 +68,7 @@ class CacheSpec:
     title: str = ""
 
     def tokens(self, length: int) -> int:
-        """Tokens of a sequence that must stay."""
+        """Return tokens of a sequence that must stay."""
         if self.kind == "state":
             return 1
         return min(length, self.window) if self.window else length
@@ -143,7 +143,7 @@ def _mixer_specs(mixer: Mixer, caching: Caching) -> list[CacheSpec]:
 
 
 def _together(*shapes: Shape) -> Shape:
-    """The elements of several tensors."""
+    """Return the elements of several tensors."""
     return shapes[0] if len(shapes) == 1 else (Total(" + ".join(map(spell, shapes)), shapes),)
 
 
@@ -189,12 +189,12 @@ def _states(mixer: SpecialMixer, caching: Caching) -> list[CacheSpec]:
 
 
 def _seen(caching: Caching) -> Axis:
-    """Tokens that a convolution keeps: one less than it sees, and those that are proposed."""
+    """Return tokens that a convolution keeps: one less than it sees, and those that are proposed."""
     return Shifted(Shifted("K", 1, caching.proposed), -1, 1) if caching.proposed else Shifted("K", -1, 1)
 
 
 def per_token(model: Model, caching: Caching) -> int:
-    """Bytes of one token in all layers, below any window."""
+    """Return bytes of one token in all layers, below any window."""
     total = 0
     for layer, count in model.layers:
         total += count * sum(each.bytes for each in cache_specs(layer, caching) if each.kind != "state")

@@ -24,6 +24,7 @@ from memcore.serving.job import ServingJob
 from memcore.serving.profile import CHUNK, ROWS, TOKENS, WIDEST_CONTEXT, Step, widest
 from memcore.serving.settings import ServerHardware, ServerSettings
 from memcore.serving.stages import Stage
+from memcore.symbols import round_up
 from memcore.units import KiB, MiB
 
 LOADED = 300 * MiB
@@ -142,7 +143,7 @@ def count(stage: Stage, ranks: int, *, pieces: int, whole: int, further: int = 0
 
 
 def summed_by_nccl(job: ServingJob) -> bool:
-    """Whether NCCL sums the ranks' results: where it is told, and where GPUs do not reach each other.
+    """Return whether NCCL sums the ranks' results: where it is told, and where GPUs do not reach each other.
 
     Those are more than two without NVLink, and two of some kinds.
 
@@ -173,7 +174,7 @@ def _further(layer: Layer) -> int:
 
 
 def _around(mixer: Mixer) -> int:
-    """Its products and its rotation, which takes norms of queries and keys along."""
+    """Return its products and its rotation, which takes norms of queries and keys along."""
     if isinstance(mixer, Attention):
         return 3
     if isinstance(mixer, LatentAttention):
@@ -202,14 +203,14 @@ def _ffn(ffn: Ffn) -> Iterator[int]:
 
 
 def pool(step: Step, stage: Stage, largest: int) -> int:
-    """Bytes of the tensors of the largest size, whose blocks all smaller ones use again."""
+    """Return bytes of the tensors of the largest size, whose blocks all smaller ones use again."""
     sizes = {**step.sizes, TOKENS: largest, ROWS: largest, WIDEST_CONTEXT: largest, CHUNK: min(largest, step.chunk)}
     entries = widest(replace(step, sizes=sizes, benchmark=0, scores=0), stage)
     return segments(entry.bytes // entry.copies for entry in entries for _ in range(entry.copies))
 
 
 def segments(tensors: Iterable[int]) -> int:
-    """Bytes that the allocator takes from the driver for tensors that are alive together.
+    """Return bytes that the allocator takes from the driver for tensors that are alive together.
 
     >>> segments([4 * MiB, 4 * MiB, 28 * MiB, 1024]) // MiB
     50
@@ -219,9 +220,9 @@ def segments(tensors: Iterable[int]) -> int:
         if size < SMALL:
             small += size
         elif size >= LARGE_SEGMENT // 2:
-            found += -(-size // ROUNDING) * ROUNDING
+            found += round_up(size, ROUNDING)
         else:
             if size > room:
                 found, room = found + LARGE_SEGMENT, LARGE_SEGMENT
             room -= size
-    return found + -(-small // ROUNDING) * ROUNDING
+    return found + round_up(small, ROUNDING)

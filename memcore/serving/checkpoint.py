@@ -127,7 +127,7 @@ def _plain(name: str) -> str:
 
 
 def text_config(raw: Raw) -> Raw:
-    """The language model's part of it."""
+    """Return the language model's part of it."""
     for name in ("text_config", "llm_config", "language_config"):
         found = raw.get(name)
         if isinstance(found, Mapping):
@@ -139,7 +139,7 @@ _DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
 
 def own_dtype(raw: Raw) -> str | None:
-    """The dtype that the checkpoint was saved in."""
+    """Return the dtype that the checkpoint was saved in."""
     for section in (raw, text_config(raw)):
         for key in ("dtype", "torch_dtype"):
             found = section.get(key)
@@ -153,7 +153,7 @@ MODEL_OPT = ("modelopt", "nvfp4")
 
 
 def own_cache(raw: Raw) -> str | None:
-    """The dtype of the KV cache that the checkpoint has scales for.
+    """Return the dtype of the KV cache that the checkpoint has scales for.
 
     >>> own_cache({"quantization_config": {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}})
     'fp8'
@@ -173,7 +173,7 @@ def own_cache(raw: Raw) -> str | None:
 
 
 def own_format(raw: Raw) -> Stored | None:
-    """The format that the checkpoint is quantized in, if it is.
+    """Return the format that the checkpoint is quantized in, if it is.
 
     Raises ConfigError for a method that is not known.
     """

@@ -61,7 +61,7 @@ _OCR = "vllm, model_executor/models/deepseek_ocr.py and deepencoder.py"
 
 
 def known(raw: Mapping[str, object]) -> bool:
-    """Whether it is known what such a tower needs."""
+    """Return whether it is known what such a tower needs."""
     return raw.get("model_type") in TOWERS or _films(raw) or clips(raw)
 
 
@@ -104,7 +104,7 @@ def kept(raw: Mapping[str, object], hidden: int, dtype: str, budget: int) -> lis
 
 
 def filming(raw: Mapping[str, object], dtype: str, budget: int, capacity: int | None) -> list[Entry]:
-    """The feed-forward layer of a tower that encodes many frames together; no rank shares it with another.
+    """Return the feed-forward layer of a tower that encodes many frames together; no rank shares it with another.
 
     As many as have room for one-hot positions in a tenth of the GPU, four times the int64 of each patch and position,
     though none are made. The results of other frames are kept meanwhile.
@@ -126,7 +126,7 @@ def filming(raw: Mapping[str, object], dtype: str, budget: int, capacity: int | 
 
 
 def encoding(raw: Mapping[str, object], dtype: str, budget: int, ranks: int) -> list[Entry]:
-    """The widest moment of such a tower, in attention; nothing for others."""
+    """Return the widest moment of such a tower, in attention; nothing for others."""
     tower = TOWERS.get(str(raw.get("model_type")))
     if clips(raw):
         sizes = {"np": (_PAGE // 16) ** 2, "at": 12}

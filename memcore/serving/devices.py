@@ -131,7 +131,7 @@ _USUAL = Device(132, 50 * MiB)
 
 
 def device_of(accelerator: Accelerator | None) -> Device:
-    """The row of an accelerator; the longest beginning counts, and H100's where there is none."""
+    """Return the row of an accelerator; the longest beginning counts, and H100's where there is none."""
     name = accelerator.id if accelerator else ""
     found = max((key for key in _ROWS if name.startswith(key)), key=len, default=None)
     if found is None:

@@ -85,7 +85,7 @@ _FILM = 3, 64
 
 
 def shown(model: Model, raw: Mapping[str, object], longest: int, *, stamped: bool = False) -> Shown | None:
-    """The largest image, or the longest video where it has more tokens; None if nothing is known of either.
+    """Return the largest image, or the longest video where it has more tokens; None if nothing is known of either.
 
     `stamped`: whether tokens between a video's frames are estimated by its others.
     """
@@ -159,7 +159,7 @@ def kept_images(
 
 
 def encoding(model: Model, dtype: str, budget: int, ranks: int, seen: Shown | None) -> list[Entry]:
-    """The tower's widest layer, which runs before the language model.
+    """Return the tower's widest layer, which runs before the language model.
 
     Ranks share its matrices as they share the language model's (`mm_encoder_tp_mode`: weights).
     """
@@ -186,7 +186,7 @@ def _patches(model: Model, seen: Shown, budget: int, ranks: int) -> tuple[Mappin
 
 
 def _width(layer: Layer, sizes: Mapping[str, int]) -> Shape:
-    """The width of the tower's residual stream.
+    """Return the width of the tower's residual stream.
 
     Raises ConfigError where a tower's attention fits none of its heads.
     """
@@ -231,7 +231,7 @@ def _rotating(model: Model, seen: Shown, size: Fraction | int, budget: int, rank
 
 
 def _feeding(model: Model, seen: Shown, dtype: str, budget: int, ranks: int) -> list[Entry]:
-    """The feed-forward layer of other towers, between two residual streams."""
+    """Return the feed-forward layer of other towers, between two residual streams."""
     size = BYTES[dtype]
     sizes, tokens = _patches(model, seen, budget, ranks)
     layer = model.network.towers[-1].runs[0][0]

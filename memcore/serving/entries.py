@@ -34,7 +34,7 @@ def tensor(
     source: str,
     **more: object,
 ) -> Entry:
-    """An entry whose bytes follow from its shape."""
+    """Return an entry whose bytes follow from its shape."""
     size, shape = Fraction(itemsize), simplified(shape, sizes)
     fields: dict[str, object] = {
         "title": title,
@@ -50,7 +50,7 @@ def tensor(
 
 
 def simplified(shape: Shape, sizes: Mapping[str, int]) -> Shape:
-    """A shape without divisions by one rank."""
+    """Return a shape without divisions by one rank."""
     found: list[Axis] = []
     for axis in shape:
         if isinstance(axis, Quotient) and isinstance(axis.divisor, str) and sizes.get(axis.divisor) == 1:
@@ -61,7 +61,7 @@ def simplified(shape: Shape, sizes: Mapping[str, int]) -> Shape:
 
 
 def observed(title: str, category: str, bounds: Range, source: str, text: str, because: str = "") -> Entry:
-    """An entry that no source fixes."""
+    """Return an entry that no source fixes."""
     return Entry(title=title, category=category, range=bounds, source=source, text=text, because=because)
 
 
@@ -72,7 +72,7 @@ def spread(entries: Iterable[Entry]) -> tuple[int, int]:
 
 
 def ledger(entries: Iterable[Entry]) -> Ledger:
-    """A ledger in which entries that differ only in the number of copies are one; by category, largest first."""
+    """Return a ledger in which entries that differ only in the number of copies are one; by category, largest first."""
     merged: dict[object, list[Entry]] = {}
     ranged: list[Entry] = []
     for entry in entries:

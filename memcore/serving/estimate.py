@@ -107,7 +107,7 @@ class ServingEstimate(Answer):
 
     @property
     def _asked(self) -> int | None:
-        """The longest sequence that the config asks for; None where the server decides."""
+        """Return the longest sequence that the config asks for; None where the server decides."""
         asked: int | None = self.job.config.get(Inference.max_model_len)
         return asked
 

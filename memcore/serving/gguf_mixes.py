@@ -51,7 +51,7 @@ class Place:
 
     @property
     def more_bits(self) -> bool:
-        """The first and last eighth of the layers, and every third between (`use_more_bits`)."""
+        """Return whether a layer is of the first or last eighth, or every third between (`use_more_bits`)."""
         eighth = self.count // 8
         return self.index < eighth or self.index >= 7 * self.count // 8 or (self.index - eighth) % 3 == 2
 
@@ -177,7 +177,7 @@ class Rule:
 
 
 def parse(table: str) -> tuple[Rule, ...]:
-    """The rows of a table of rules: role, file types | conditions | type."""
+    """Return the rows of a table of rules: role, file types | conditions | type."""
     found = []
     for line in table.splitlines():
         if line.strip():
@@ -193,7 +193,7 @@ RULES = parse(_TABLE)
 
 
 def decided(role: str, file_type: str, at: Place) -> str | None:
-    """The type that the table gives a tensor of a role, if any."""
+    """Return the type that the table gives a tensor of a role, if any."""
     return next((rule.type for rule in _BY_ROLE.get((role, file_type), ()) if rule.holds(file_type, at)), None)
 
 

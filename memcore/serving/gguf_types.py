@@ -123,7 +123,7 @@ BLOCK_TYPES: Mapping[str, BlockType] = {
 
 
 def row_bytes(name: str, elements: int) -> int:
-    """Bytes of one row of a tensor (`ggml_row_size`).
+    """Return bytes of one row of a tensor (`ggml_row_size`).
 
     >>> row_bytes("Q4_K", 4096)
     2304
@@ -135,7 +135,7 @@ def row_bytes(name: str, elements: int) -> int:
 
 
 def tensor_bytes(name: str, shape: Sequence[int]) -> int:
-    """Bytes of a tensor whose last axis is a row.
+    """Return bytes of a tensor whose last axis is a row.
 
     >>> tensor_bytes("Q6_K", (128256, 4096))
     430940160

@@ -181,11 +181,11 @@ class Basics:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The model's sizes and those of the layout."""
+        """Return the model's sizes and those of the layout."""
         return {**self.model.sizes, **self.layout.symbols}
 
     def drafting(self) -> Basics | None:
-        """The same for the draft model, which is not quantized."""
+        """Return the same for the draft model, which is not quantized."""
         return (
             None if self.draft is None else replace(self, model=self.draft, stored=None, draft=None, speculation=None)
         )
@@ -237,34 +237,34 @@ class ServingJob:
 
     @property
     def model(self) -> Model:
-        """What is served."""
+        """Return what is served."""
         return self.basics.model
 
     def chosen(self, kind: type[OptionsT]) -> OptionsT:
-        """What the server reads of the config, of the server's own class."""
+        """Return what the server reads of the config, of the server's own class."""
         if not isinstance(self.options, kind):
             raise TypeError(self.options)
         return self.options
 
     @property
     def engine(self) -> Server:
-        """The server."""
+        """Return the server."""
         return self.server
 
     @property
     def title(self) -> str:
-        """The name of the program that serves."""
+        """Return the name of the program that serves."""
         named = (title for path, value, title in self.server.variants if self.config.get(path) == value)
         return next(named, self.server.title)
 
     @property
     def accelerator(self) -> Accelerator | None:
-        """What it runs on."""
+        """Return what it runs on."""
         return self.basics.accelerator
 
     @property
     def capacity(self) -> int | None:
-        """Bytes of one GPU that a job can use."""
+        """Return bytes of one GPU that a job can use."""
         return self.basics.capacity
 
     @property
@@ -274,13 +274,13 @@ class ServingJob:
 
 
 def server_of(name: str) -> Server:
-    """A server by its name."""
+    """Return a server by its name."""
     found: Server = registry.engine_module(name, "server").SERVER
     return found
 
 
 def _running_on(accelerator: Accelerator) -> list[str]:
-    """The servers that have kernels for a GPU, as their users call them."""
+    """Return the servers that have kernels for a GPU, as their users call them."""
     found = [(name, server_of(name)) for name in registry.SERVERS]
     version, architecture = accelerator.version, accelerator.capability
     return [
@@ -482,7 +482,7 @@ def _basics(
 
 
 def _drafting(draft: Any) -> Model:
-    """The model that proposes tokens.
+    """Return the model that proposes tokens.
 
     Raises ConfigError at its own key.
     """
@@ -494,7 +494,7 @@ def _drafting(draft: Any) -> Model:
 
 
 def _own_cache(served: _Served, stored: Stored | None) -> str | None:
-    """The dtype that the checkpoint, or whoever made it, stores scales of the cache for."""
+    """Return the dtype that the checkpoint, or whoever made it, stores scales of the cache for."""
     makers = CACHES_IN_FP8.get(stored.format.name if stored else "", frozenset())
     return own_cache(served.raw) or ("fp8" if served.maker.lower() in makers else None)
 
@@ -577,7 +577,7 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
 
 
 def _longest(read: Defaults, model: Model, usual: int | None) -> int:
-    """Tokens of the longest sequence; where nobody says it, what the server takes or the model's maximum."""
+    """Return tokens of the longest sequence; where nobody says it, what the server takes or the model's maximum."""
     prompt, output = read.given(Inference.prompt_length), read.given(Inference.output_length)
     most = model.sizes["P"]
     given: int | None = read.given(Inference.max_model_len)

@@ -28,7 +28,7 @@ def _idefics(raw: Raw) -> Images:
 
 
 def _lfm2(raw: Raw) -> Images:
-    """An image that is just not cut: as many tokens as one tile has."""
+    """Return an image that is just not cut: as many tokens as one tile has."""
     patch, merge = _size(raw, "encoder_patch_size", 16), _size(raw, "downsample_factor", 2)
     side = int((_size(raw, "max_image_tokens", 256) * (patch * merge) ** 2) ** 0.5)
     return Images(side=side, patch=patch, merge=merge)
@@ -60,7 +60,7 @@ def _slices(raw: Raw) -> int:
 
 
 def _hunyuan(raw: Raw) -> Images:
-    """An image of 512 by 8,192 pixels, with a token more for each row and two around it (hunyuan_vision.py)."""
+    """Return an image of 512 by 8,192 pixels, with a token more for each row and two around it (hunyuan_vision.py)."""
     vision = raw.get("vision_config")
     patch, merge = _size(vision, "patch_size", 16), _size(vision, "spatial_merge_size", 2)
     along, down = 512 // patch // merge, 8192 // patch // merge

@@ -49,7 +49,7 @@ def _weights(found: ServingEstimate) -> Range:
 
 
 def _activations(found: ServingEstimate) -> Range:
-    """What is printed as such: the middle moves by what a server counts differently, and the range with it."""
+    """Return what is printed as such: the middle moves by what a server counts differently, and the range with it."""
     first = found.ranks[0]
     own = _together(first.ledger, "activations", "workspaces")
     said = first.printed or own
@@ -114,7 +114,7 @@ _PREDICTIONS: Mapping[tuple[str, bool], Callable[[ServingEstimate], Range | None
 
 
 def predicted(found: ServingEstimate, quantity: str, *, total: bool) -> Range | None:
-    """A quantity of one GPU, or of all together; None if it is not predicted."""
+    """Return a quantity of one GPU, or of all together; None if it is not predicted."""
     predict = _PREDICTIONS.get((quantity, total))
     own = predict(found) if predict else None
     if predict is None or own is None or quantity == "fits":

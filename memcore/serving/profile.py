@@ -102,7 +102,7 @@ def pooling(step: Step) -> list[Entry]:
 
 
 def widest(step: Step, stage: Stage) -> list[Entry]:
-    """The widest moment of the forward pass of a stage."""
+    """Return the widest moment of the forward pass of a stage."""
     moments = [moment for layer in stage.kinds for moment in _moments(step, layer)]
     return max(moments, key=lambda entries: sum(entry.bytes for entry in entries), default=[])
 
@@ -176,7 +176,7 @@ def _scores(step: Step) -> list[Entry]:
 
 
 def compresses(mixer: object) -> bool:
-    """Whether a layer is DeepSeek-V4's, with a window and compressed keys."""
+    """Return whether a layer is DeepSeek-V4's, with a window and compressed keys."""
     return isinstance(mixer, SpecialMixer) and mixer.variant == "deepseek_v4"
 
 
@@ -240,7 +240,7 @@ def _routed(step: Step, ffn: Experts) -> list[Entry]:
 
 
 def _inside(step: Step, ffn: Experts) -> Iterator[list[Entry]]:
-    """What kernels of experts allocate while they run; FlashInfer's have what is narrower in the same buffers.
+    """Yield what kernels of experts allocate while they run; FlashInfer's have what is narrower in the same buffers.
 
     vLLM's of CUTLASS have scales of NVFP4 for as many rows as VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE says and each of a
     token's experts, whatever the step: 0.22 GiB of graphs of Gemma 4's mixture (_custom_ops.py,
@@ -307,5 +307,5 @@ def _former_buffers(step: Step, ffn: Experts) -> Iterator[Entry]:
 
 
 def largest(entries: Sequence[Entry], count: int) -> list[Entry]:
-    """The largest of some entries: kinds of layers share one workspace."""
+    """Return the largest of some entries: kinds of layers share one workspace."""
     return sorted(entries, key=lambda entry: -entry.bytes)[:count]

@@ -14,7 +14,7 @@ from memcore.serving.weights import Storage, weight_entries
 
 
 def as_published(model: str | Mapping[str, object]) -> tuple[str, int] | None:
-    """A format and the bytes of all tensors in it; None where nothing says one, or no server reads it.
+    """Return a format and the bytes of all tensors in it; None where nothing says one, or no server reads it.
 
     >>> as_published("Qwen/Qwen2.5-7B-Instruct-AWQ"), as_published("gpt2")
     (('awq', 5570747392), None)

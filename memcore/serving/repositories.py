@@ -79,7 +79,7 @@ Gemma 4, whose small models have `null`, and of Devstral Small 2, whose format M
 
 
 def published(name: str) -> Raw:
-    """The config.json of a catalog entry as its repository has it."""
+    """Return the config.json of a catalog entry as its repository has it."""
     config: Raw = catalog()[name]["config"]
     if name in _STRETCHED_NAMES:
         return {**config, "text_config": {**config["text_config"], "rope_scaling": _STRETCHED}}

@@ -22,7 +22,7 @@ from memcore.serving.slots import TENSOR, layer_slots
 from memcore.serving.speculation import speculative_entries
 from memcore.serving.stages import Stage, stages
 from memcore.serving.weights import CATEGORY, Storage, unsplit, weight_entries
-from memcore.symbols import Quotient, measure, product
+from memcore.symbols import Quotient, measure, product, round_up
 
 _ROPE = "vllm, model_executor/layers/rotary_embedding/base.py"
 _MLA = "vllm, model_executor/layers/attention/mla_attention.py, process_weights_after_loading"
@@ -75,7 +75,7 @@ def _loaded(
     symbols: tuple[tuple[str, int], ...],
     towers: bool,
 ) -> tuple[Entry, ...]:
-    """The weights of one stage of `count`; lengths, users and caches do not change them."""
+    """Return the weights of one stage of `count`; lengths, users and caches do not change them."""
     stage = next(each for each in stages(model, count) if each.number == number)
     storage = Storage(dtype=dtype, stored=stored, sizes={**model.sizes, **dict(symbols)})
     return tuple(weight_entries(model, stage, storage, towers=towers))
@@ -94,7 +94,7 @@ def _unused(job: ServingJob, stage: Stage) -> Iterator[Entry]:
 
 
 def _draft(job: ServingJob, stage: Stage) -> list[Entry]:
-    """The draft model, whole on the last stage, sharded like the model that checks its tokens."""
+    """Return the draft model, whole on the last stage, sharded like the model that checks its tokens."""
     drafting, proposing = job.basics.drafting(), job.basics.speculation
     if not stage.samples:
         return []
@@ -239,7 +239,7 @@ def _mxfp4(job: ServingJob, stage: Stage, tile: int, packs: Packs | None) -> Ite
                 many = product((sizes["E"],), sizes) // sizes["EP"]
                 wide, hidden = -(-sizes["m"] // sizes["ETP"]), product((ffn.reads,), sizes)
                 packed = packs or (_PACKED.get(major or 9, _padded) if tile else _padded)
-                for title, shape in packed(many, -(-wide // 32) * 32, hidden, tile):
+                for title, shape in packed(many, round_up(wide, 32), hidden, tile):
                     yield tensor(
                         Message("{} {}", "mxfp4", title), CATEGORY, shape, Fraction(1), sizes,
                         "vllm, model_executor/layers/fused_moe/oracle/mxfp4.py; triton_kernels, layout_details",
@@ -257,31 +257,26 @@ def _part(name: str, what: str) -> Message:
     return Message("{}: {}", name, what)
 
 
-def rounded(size: int, step: int) -> int:
-    """A size in whole steps."""
-    return -(-size // step) * step
-
-
 def _hopper(many: int, wide: int, hidden: int, tile: int) -> Packed:
     """Triton kernels: widths in 64, values swizzled in tiles of 64 × `tile` bytes, scales in tiles of 256 × 2.
 
     The checkpoint's own scales stay in addition to the swizzled ones, and biases are kept in fp32.
     """
-    wide = rounded(wide, 64)
+    wide = round_up(wide, 64)
     for name, rows, columns in (("gate and up", 2 * wide, hidden), ("down", hidden, wide)):
-        yield _part(name, "weight"), (many, rounded(rows, 64), rounded(columns // 2, tile))
-        yield _part(name, "swizzled scales"), (many, rounded(rows, 256), rounded(columns // 32, 2))
+        yield _part(name, "weight"), (many, round_up(rows, 64), round_up(columns // 2, tile))
+        yield _part(name, "swizzled scales"), (many, round_up(rows, 256), round_up(columns // 32, 2))
         yield _part(name, "scales"), (many, rows, columns // 32)
         yield _part(name, "bias"), (many, rows, 2)
 
 
 def _padded(many: int, wide: int, hidden: int, _tile: int) -> Packed:
     """Marlin pads to 128 × 256, before Hopper and without Triton's kernels; TensorRT-LLM's (Blackwell) to 256 × 256."""
-    return evenly_packed(many, (rounded(wide, 128), rounded(hidden, 256)))
+    return evenly_packed(many, (round_up(wide, 128), round_up(hidden, 256)))
 
 
 def _blackwell(many: int, wide: int, hidden: int, _tile: int) -> Packed:
-    return evenly_packed(many, (rounded(wide, 256), rounded(hidden, 256)))
+    return evenly_packed(many, (round_up(wide, 256), round_up(hidden, 256)))
 
 
 def evenly_packed(many: int, first: tuple[int, int], second: tuple[int, int] | None = None) -> Packed:

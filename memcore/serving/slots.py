@@ -43,7 +43,7 @@ class Slot:
 
 
 def sharded(shape: Shape, ranks: Axis) -> Shape:
-    """A product of sizes divided over ranks: of `(a, d)` each rank has `⌈a/TP⌉` heads of `d`."""
+    """Return a product of sizes divided over ranks: of `(a, d)` each rank has `⌈a/TP⌉` heads of `d`."""
     for number, axis in enumerate(shape):
         if not isinstance(axis, int):
             return (*shape[:number], Quotient((axis,), ranks), *shape[number + 1 :])
@@ -57,7 +57,7 @@ def layer_slots(layer: Layer, *, merged: bool = True) -> Iterator[Slot]:
 
 
 def _apart(slot: Slot) -> Iterator[Slot]:
-    """The parts of a merged tensor, as the checkpoint has them."""
+    """Yield the parts of a merged tensor, as the checkpoint has them."""
     if len(slot.rows) != len(slot.members) or len(slot.rows) < 2:
         yield slot
         return
@@ -196,7 +196,7 @@ def _norm(norm: Norm | None) -> Iterator[Slot]:
 
 
 def _plain(weight: Weight) -> Slot:
-    """A parameter as the model describes it, sharded if it says how."""
+    """Return a parameter as the model describes it, sharded if it says how."""
     if len(weight.axes) < 2 or weight.split is None:
         rows = sharded(weight.shape, TENSOR) if weight.split else weight.shape
         matrix = len(weight.axes) == 2

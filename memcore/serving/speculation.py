@@ -128,7 +128,7 @@ def _gated(mixer: object) -> bool:
 
 
 def _ungated(mixer: MixerT) -> MixerT:
-    """The same attention whose queries bring no gate."""
+    """Return the same attention whose queries bring no gate."""
     if not isinstance(mixer, Attention) or not mixer.gated:
         return mixer
     query, *others = mixer.inputs
@@ -141,7 +141,7 @@ def _blocks(routed: bool) -> int:
 
 
 def _dense(layer: Layer) -> tuple[Layer, bool]:
-    """A layer without experts, and whether that leaves it without a feed-forward layer.
+    """Return a layer without experts, and whether that leaves it without a feed-forward layer.
 
     EAGLE's heads are layers of Llama whatever the model has (vllm, model_executor/models/llama_eagle3.py).
     """

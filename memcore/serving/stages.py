@@ -27,7 +27,7 @@ class Layout:
 
     @property
     def gpus(self) -> int:
-        """All of them."""
+        """Return all of them."""
         return self.tensor * self.pipeline * self.data
 
     @property
@@ -72,7 +72,7 @@ class Stage:
         return Message(f"{what}s {{}}", f"{self.number}-{last}")
 
     def part_of(self, listed: Sequence[object]) -> Sequence[object]:
-        """Its layers' entries of a list that has one for every layer."""
+        """Return its layers' entries of a list that has one for every layer."""
         return listed[self.first_layer : self.first_layer + len(self.layers)]
 
     @property
@@ -87,7 +87,7 @@ class Stage:
 
     @cached_property
     def kinds(self) -> Mapping[Layer, tuple[int, ...]]:
-        """The numbers of its layers, by kind."""
+        """Return the numbers of its layers, by kind."""
         found: dict[int, list[int]] = {}
         known: dict[int, Layer] = {}
         for number, layer in enumerate(self.layers, self.first_layer):
@@ -112,7 +112,7 @@ def stages(model: Model, count: int) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def alike(model: Model, count: int, stored: Stored | None = None) -> list[tuple[Stage, ...]]:
+def merged_stages(model: Model, count: int, stored: Stored | None = None) -> list[tuple[Stage, ...]]:
     """Merge stages that hold the same: equal layers, none of which the checkpoint leaves unquantized."""
     found: dict[object, list[Stage]] = {}
     for stage in stages(model, count):

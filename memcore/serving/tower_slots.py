@@ -60,7 +60,7 @@ def tower_slots(model: Model) -> Iterator[tuple[Slot, str, int]]:
 
 
 def _axes(weight: Weight, family: str) -> tuple[Shape, Shape]:
-    """What one rank has of the rows and columns of a weight outside a tower's layers."""
+    """Return what one rank has of the rows and columns of a weight outside a tower's layers."""
     if len(weight.axes) != 2:
         return weight.shape, ()
     rows, columns = weight.axes

@@ -56,7 +56,7 @@ def weight_entries(model: Model, stage: Stage, storage: Storage, *, towers: bool
 
 
 def _layered(slot: Slot, path: str, numbers: tuple[int, ...], storage: Storage) -> Iterator[Entry]:
-    """A slot of layers of one kind, of which the checkpoint may store some differently."""
+    """Yield a slot of layers of one kind, of which the checkpoint may store some differently."""
     named = frozenset() if storage.stored is None else storage.stored.numbers
     by_format: dict[int, tuple[Format | None, list[int]]] = {}
     unnamed: tuple[Format | None, list[int]] | None = None
@@ -115,7 +115,7 @@ def _stored(slot: Slot, prefix: str, count: int, storage: Storage, chosen: Forma
 
 
 def _rows(slot: Slot, sizes: Mapping[str, int]) -> Shape:
-    """The rows of all merged parts."""
+    """Return the rows of all merged parts."""
     parts = tuple(simplified(part, sizes) for part in slot.rows)
     return parts[0] if len(parts) == 1 else (Total(f"({' + '.join(map(spell, parts))})", parts),)
 

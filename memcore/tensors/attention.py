@@ -82,7 +82,7 @@ def choose_kernel(query: Tensor, value: Tensor, heads: Heads, *, masked: bool) -
 
 
 def kernel_for(dtype: str, heads: Heads, *, masked: bool, even: bool, early: bool = False) -> str:
-    """The same from a dtype; `even`: values are as wide as keys; `early`: the GPU is older than Ampere."""
+    """Return the same from a dtype; `even`: values are as wide as keys; `early`: the GPU is older than Ampere."""
     half = dtype in _HALF
     if half and not (masked or heads.wide or early) and even:
         return "flash"

@@ -195,14 +195,16 @@ def _validate(gradients: list[Gradient], index: int, shape: Shape, dtype: str) -
         return
     tape = gradient.tape
     if gradient.shape != shape and _size(gradient.shape, tape.units) != _size(shape, tape.units):
-        gradient = gradients[index] = _fresh(tape, shape, gradient.dtype, "sum_to_size")
+        gradient = gradients[index] = _summed(gradient, shape)
     if gradient.dtype != dtype:
         storage = tape.allocate(shape, dtype, "to")
         gradients[index] = Tensor(tape, storage, gradient.shape, dtype, order=gradient.order)
 
 
-def _fresh(tape: Tape, shape: Shape, dtype: str, rule: str) -> Tensor:
-    return Tensor(tape, tape.allocate(shape, dtype, rule), shape, dtype)
+def _summed(gradient: Tensor, shape: Shape) -> Tensor:
+    """Return a gradient summed over the axes that were broadcast."""
+    storage = gradient.tape.allocate(shape, gradient.dtype, "sum_to_size")
+    return Tensor(gradient.tape, storage, shape, gradient.dtype)
 
 
 def _size(shape: Shape, units: frozenset[Axis]) -> list[str]:

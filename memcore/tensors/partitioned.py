@@ -29,7 +29,7 @@ class Hosted:
         self._newest: list[Offloaded] = []
 
     def keep(self, tensor: Tensor) -> Offloaded:
-        """An input. Of layers that stand for many, others' newest stand for their own."""
+        """Return an input. Of layers that stand for many, others' newest stand for their own."""
         entry = Offloaded(tensor)
         if tensor.tape.repeats is None:
             self._newest.append(entry)

@@ -92,20 +92,21 @@ def cumsum(x: Tensor, axis: int) -> Tensor:
     """
     x = _wide(x)
     out = new(x.tape, x.shape, x.dtype, "cumsum")
-    _contiguous_for_a_moment(x, "cumsum_input")
+    _contiguous_for_a_moment(x)
     if tracked(x):
         alone = x.shape[axis] == 1 or x.shape[axis] in x.tape.units
         attach([out], [x], [], lambda g, s: [g[0] if alone else _reversed_sum(g)])
     return out
 
 
-def _contiguous_for_a_moment(x: Tensor, rule: str) -> None:
+def _contiguous_for_a_moment(x: Tensor) -> None:
+    """Allocate the contiguous copy that a kernel reads; nothing refers to it afterwards, so it is freed at once."""
     if not (x.tape.fake or x.contiguous):
-        new(x.tape, x.shape, x.dtype, rule)
+        new(x.tape, x.shape, x.dtype, "cumsum_input")
 
 
 def _reversed_sum(gradients: list[Gradient]) -> Tensor:
     turned = like(only(gradients), "cumsum_backward")
     summed = new(turned.tape, turned.shape, turned.dtype, "cumsum_backward")
-    _contiguous_for_a_moment(turned, "cumsum_input")
+    _contiguous_for_a_moment(turned)
     return like(summed, "cumsum_backward")

@@ -49,7 +49,7 @@ def _put(gradient: Tensor, shape: Shape) -> Tensor:
 
 
 def merge(x: Tensor, axis: int, size: Axis) -> Tensor:
-    """Two axes as one, in a copy where a view cannot do it; the gradient is a view."""
+    """Return two axes as one, in a copy where a view cannot do it; the gradient is a view."""
     if not x.mergeable(axis, axis + 2):
         x = clone(x)
     order = tuple(each - (each > axis) for each in x.order if each != axis + 1)

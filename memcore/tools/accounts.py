@@ -88,7 +88,7 @@ _IGNORED: ContextVar[frozenset[str]] = ContextVar("ignored", default=frozenset()
 
 
 def plain(name: str) -> str:
-    """A key as a file and a command line both have it: `--max-length` is `max_length`."""
+    """Return a key as a file and a command line both have it: `--max-length` is `max_length`."""
     return name.lstrip("-").replace("-", "_")
 
 
@@ -108,7 +108,7 @@ def ignoring(keys: Iterable[str]) -> Iterator[None]:
 
 
 def without_ignored(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[Message, ...]]:
-    """The keys but those that the user wants ignored, and a note on these."""
+    """Return the keys but those that the user wants ignored, and a note on these."""
     ignored = _IGNORED.get()
     left = [
         name for name in found if any(plain(name) == each or plain(name).startswith(f"{each}.") for each in ignored)
@@ -143,7 +143,7 @@ def silenced(tool: Tool, name: str) -> bool:
 
 
 def _counts(tool: Tool, name: str) -> bool:
-    """Whether memory may depend on a key by its class; not what is read."""
+    """Return whether memory may depend on a key by its class; not what is read."""
     known = vocabulary(tool.vocabulary)
     while name and name not in known:
         name = name.rpartition(".")[0]  # below a key whose value is a mapping of anything
@@ -154,7 +154,7 @@ def _counts(tool: Tool, name: str) -> bool:
 
 
 def _wrong(value: object, allowed: list[Any]) -> Message:
-    """What is wrong with a value that is none of those that are known."""
+    """Return what is wrong with a value that is none of those that are known."""
     if isinstance(value, str) and OUTSIDE.fullmatch(value):
         return Message("found {}, a variable whose value the file does not give; write the value in its place", value)
     return Message("found {!r:.80}; supported here: {}", value, ", ".join(str(each) for each in allowed))
@@ -174,7 +174,7 @@ def _unknown(tool: Tool, name: str) -> list[Problem]:
 
 
 def _allowed(tool: Tool, name: str) -> list[Any]:
-    """The values that a key is read with, where they are listed."""
+    """Return the values that a key is read with, where they are listed."""
     return list(dict.fromkeys(
         value for meaning in tool.meanings for key, value in meaning.keys.items()
         if key == name and isinstance(value, str | int) and not isinstance(value, bool)

@@ -46,7 +46,7 @@ class Allocator(NamedTuple):
 
 
 def allocator(found: Mapping[str, Any], engine: str) -> Allocator:
-    """What keys of a text say of the allocator of an engine's processes.
+    """Return what keys of a text say of the allocator of an engine's processes.
 
     >>> allocator({"*env.PYTORCH_ALLOC_CONF": "expandable_segments:True"}, "fsdp").settings
     {'engine.expandable_segments': True}
@@ -93,7 +93,7 @@ def written(config: Config, paths: Collection[str] = PATHS) -> str:
 
 
 def _accepted(option: str, value: object) -> bool:
-    """Whether PyTorch takes a value."""
+    """Return whether PyTorch takes a value."""
     try:
         return bool(_read(_USUAL_NAME, option, str(value)) == value)
     except ConfigError:
@@ -101,7 +101,7 @@ def _accepted(option: str, value: object) -> bool:
 
 
 def _alike(value: str) -> str:
-    """A list of divisions by size as the one number, where it is the same for all sizes: `[256:4,512:4,>:4]`."""
+    """Return a list of divisions by size as the one number, where it is the same for all sizes: `[256:4,512:4,>:4]`."""
     numbers = {each.rpartition(":")[2] for each in value.strip("[]").split(",")}
     return numbers.pop() if value.startswith("[") and len(numbers) == 1 else value
 
@@ -112,7 +112,7 @@ def _takes(path: str, engine: str) -> bool:
 
 
 def _read(key: str, option: str, value: str) -> Any:
-    """An option's value, within PyTorch's own limits."""
+    """Return an option's value, within PyTorch's own limits."""
     name = key.removeprefix(ENVIRONMENT)
     try:
         if option == "expandable_segments":
@@ -129,7 +129,7 @@ def _read(key: str, option: str, value: str) -> Any:
 
 
 def _between(number: float) -> float:
-    """A fraction, neither 0 nor 1."""
+    """Return a fraction, neither 0 nor 1."""
     if not 0 < number < 1:
         raise ValueError
     return number

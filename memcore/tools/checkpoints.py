@@ -51,7 +51,7 @@ class Checkpoint(NamedTuple):
 
 
 def checkpoint_of(found: Mapping[str, Any]) -> Checkpoint | None:
-    """The tensors that an index or a header lists; None for another file."""
+    """Return the tensors that an index or a header lists; None for another file."""
     names = found.get("weight_map")
     if isinstance(names, Mapping):
         said = found.get("metadata")
@@ -71,8 +71,8 @@ def checkpoint_of(found: Mapping[str, Any]) -> Checkpoint | None:
     return Checkpoint(len(listed), _layers(listed), sum(sizes.values()), whole, sizes, _numbers(_EXPERT, listed))
 
 
-def whose(found: Checkpoint) -> tuple[str, int] | None:
-    """The catalog's model that has as many parameters in as many layers, and by how many bytes they differ."""
+def nearest_of_catalog(found: Checkpoint) -> tuple[str, int] | None:
+    """Return the catalog's model that has as many parameters in as many layers, and by how many bytes they differ."""
     best: tuple[int, str] | None = None
     for hub_id, entry in catalog().items():
         if found.layers and found.layers != depth(entry["config"]):
@@ -135,7 +135,7 @@ def _layers(names: Mapping[str, Any]) -> int:
 
 
 def _numbers(pattern: re.Pattern[str], names: Mapping[str, Any]) -> int:
-    """How many numbers names of the language model's tensors have in a place."""
+    """Return how many numbers names of the language model's tensors have in a place."""
     found = (pattern.search(str(name)) for name in names if not _ASIDE.search(str(name)))
     return 1 + max((int(each[1][:6]) for each in found if each), default=-1)
 

@@ -73,7 +73,7 @@ class _Composition:
     missing: list[str] = field(default_factory=list)
 
     def whole(self, at: int, deep: int = 0) -> dict[str, Any]:
-        """The content of a text with what its defaults name below it.
+        """Return the content of a text with what its defaults name below it.
 
         Raises ConfigError for files that name each other.
         """
@@ -111,7 +111,7 @@ class _Composition:
             yield content
 
     def _files_of(self, entry: object) -> Iterator[tuple[str, str]]:
-        """The files that an entry names, and where their keys belong."""
+        """Yield the files that an entry names, and where their keys belong."""
         if isinstance(entry, str):
             named = str(PurePosixPath(entry).with_suffix("")) if entry.endswith((".yaml", ".yml")) else entry
             above = "" if named.startswith(".") or entry != named else named.rpartition("/")[0]
@@ -125,7 +125,7 @@ class _Composition:
                 yield f"{group}/{name}", "" if package == "_global_" else package or group.replace("/", ".")
 
     def find(self, path: str, at: int) -> int | None:
-        """The text of which a name ends so; of a file without its folder, the name alone."""
+        """Return the text of which a name ends so; of a file without its folder, the name alone."""
         stems = [PurePosixPath(name.replace("\\", "/")).with_suffix("").as_posix() for name, _ in self.texts]
         others = [number for number, content in enumerate(self.contents) if content is not None and number != at]
         for ends in (path, PurePosixPath(path).name):
@@ -136,7 +136,7 @@ class _Composition:
 
 
 def _reads_a_file(line: str) -> bool:
-    """Whether a line starts a script and names a file of its flags."""
+    """Return whether a line starts a script and names a file of its flags."""
     script = _SCRIPT.search(line)
     return script is not None and _ITS_FILE.search(line, script.end()) is not None
 
@@ -169,7 +169,7 @@ def _composition(
     at: int,
     chosen: Mapping[str, object],
 ) -> Composed | None:
-    """A file with those that it names, and with the experiments that choose others; None if none is there."""
+    """Return a file with those that it names, and with the experiments that choose others; None if none is there."""
     composition = _Composition(texts, contents, chosen)
     whole = composition.whole(at)
     experiments = [number for number, each in enumerate(contents) if each is not None and _overrides(each)]
@@ -183,7 +183,7 @@ def _composition(
 
 
 def _overrides(content: Mapping[str, Any]) -> bool:
-    """Whether a file chooses other files in the place of another one's, as Hydra's experiments do."""
+    """Return whether a file chooses other files in the place of another one's, as Hydra's experiments do."""
     listed = content.get(_DEFAULTS)
     return isinstance(listed, list) and any(
         str(key).startswith("override ") for each in listed if isinstance(each, Mapping) for key in each
@@ -251,7 +251,7 @@ def _named_in(spoken: str) -> Iterator[str]:
 
 
 def _of_file(found: Mapping[str, Any], base: tuple[str, str]) -> Mapping[str, Any]:
-    """What a command says of a file that holds its settings: the keys that its flags override, and its GPUs."""
+    """Return what a command says of a file that holds its settings: the keys that its flags override, and its GPUs."""
     name, text = base
     given = {**found, f"{FILE}{PurePosixPath(name).name}": text}
     read: Iterator[Mapping[str, Any] | None] = (read(given) for read in launches())
@@ -280,7 +280,7 @@ def _plain(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _content(text: str) -> Mapping[str, Any] | None:
-    """The keys of a file of YAML; None for another text."""
+    """Return the keys of a file of YAML; None for another text."""
     try:
         if _TABLE.search(text):
             return nested(read_file(text)[1])

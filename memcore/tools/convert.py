@@ -66,7 +66,7 @@ class Imported:
 
 
 def imported(text: str, gpus: int | None = None, job: int | None = None) -> Imported:
-    """A config from another tool's file or command line; `gpus` is their number, where the text does not say it.
+    """Return a config from another tool's file or command line; `gpus` is their number, where the text does not say it.
 
     Of a text with the commands of several jobs, `job` is the one that is meant, from 1.
 
@@ -96,7 +96,7 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
 
 
 def of_composed(keys: Mapping[str, Any], gpus: int | None = None) -> Imported:
-    """The same for the keys of a file that is in several texts."""
+    """Return the same for the keys of a file that is in several texts."""
     made = of_instantiated(keys)
     if made is not None:
         return of_keys(_recognized("yaml", made[0]), made[0], gpus, made[1])
@@ -104,7 +104,7 @@ def of_composed(keys: Mapping[str, Any], gpus: int | None = None) -> Imported:
 
 
 def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
-    """What a Python script or a notebook says to a tool; None for another text."""
+    """Return what a Python script or a notebook says to a tool; None for another text."""
     code = code_of(text)
     if code is not None:
         _raise_registered(code)
@@ -121,7 +121,7 @@ _STARTS = re.compile(r"(?:^|[\"\\n])[ \t]*(?:!|%%(?:bash|sh|shell)\b)")
 
 
 def commanded(text: str) -> str:
-    """A notebook that starts what it trains with as a script of its commands; other texts as they are."""
+    """Return a notebook that starts what it trains with as a script of its commands; other texts as they are."""
     if not text.lstrip().startswith("{") or not _STARTS.search(text):
         return text
     code = code_of(text)
@@ -151,7 +151,7 @@ _COMMAND = re.compile(
 
 
 def _documented(code: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]]:
-    """The command that a script's own text begins with, where its arguments come from a command line.
+    """Return the command that a script's own text begins with, where its arguments come from a command line.
 
     Raises SeveralJobs for several, and ConfigError for none.
     """
@@ -169,7 +169,7 @@ _CALLS = re.compile(r"\b(?:from_pretrained|TrainingArguments|\w+(?:Config|Traine
 
 
 def _one_of(several: SeveralJobs, gpus: int | None, job: int | None, text: str) -> Imported:
-    """The job that is meant; the only one, where all commands describe the same."""
+    """Return the job that is meant; the only one, where all commands describe the same."""
     if job is not None and job > len(several.jobs):
         raise ConfigError.at("the command", "found #{}; it has {} commands", job, len(several.jobs))
     if job is not None or len(several.jobs) == 1:
@@ -188,7 +188,7 @@ def _one_of(several: SeveralJobs, gpus: int | None, job: int | None, text: str) 
 
 
 def _tool_and_keys(several: SeveralJobs, index: int) -> tuple[Tool, Mapping[str, Any]]:
-    """The tool that one of several jobs is of, and its keys."""
+    """Return the tool that one of several jobs is of, and its keys."""
     keys = several.jobs[index]
     syntax, found = (several.syntaxes[index], keys) if several.syntaxes else _launched(*of_command(keys))
     tool = _recognized(syntax, found)
@@ -197,7 +197,7 @@ def _tool_and_keys(several: SeveralJobs, index: int) -> tuple[Tool, Mapping[str,
 
 
 def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said: Sequence[str] = ()) -> Imported:
-    """What a tool's keys say of a job, behind what was `said` of the text."""
+    """Return what a tool's keys say of a job, behind what was `said` of the text."""
     found, ignored = without_ignored(found)
     notes, keys = (*said, *ignored), found
     if gpus and any(key.name == GPUS for key in tool.keys):
@@ -234,12 +234,12 @@ def of_keys(tool: Tool, found: Mapping[str, Any], gpus: int | None = None, said:
     notes += folder
     if model is not None:
         config = {"model": model, **config}
-    known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, memory.key, *_told(tool, found)}
+    known = {*read, *tool.dimensions, *tool.world, tool.batch, "", "*", tool.model, memory.key, *_unset(tool, found)}
     rest = {name: value for name, value in found.items() if name not in known and not name.startswith("*")}
     rest = {name: value for name, value in rest.items() if not matters(tool, before, name, found)}
     silent = [name for name in rest if silenced(tool, name)]
     sorted_out = accounted(tool, {name: value for name, value in rest.items() if name not in silent})
-    _whose(tool, len(read), sorted_out)
+    _refuse_foreign_file(tool, len(read), sorted_out)
     unread_keys = Accounts(
         (*silent, *sorted_out.of_no_account), (*sorted_out.left_out, *memory.left_out), sorted_out.unknown
     )
@@ -271,7 +271,7 @@ _STRANGE = 8
 """Keys that nobody knows, from which on they have to be fewer than those that somebody does."""
 
 
-def _whose(tool: Tool, read: int, accounts: Accounts) -> None:
+def _refuse_foreign_file(tool: Tool, read: int, accounts: Accounts) -> None:
     """Raise ConfigError for a file of which most keys are none of the tool's."""
     strange, known = accounts.unknown, read + len(accounts.of_no_account) + len(accounts.left_out)
     if len(strange) >= _STRANGE and len(strange) > known:
@@ -299,17 +299,17 @@ def _without_adapter(read: dict[str, str], flat: dict[str, Any]) -> Iterator[str
 
 
 def _whole(tool: Tool, name: str) -> str:
-    """A flag in full; keys below it stay."""
+    """Return a flag in full; keys below it stay."""
     flag, dot, rest = name.partition(".")
     return f"{unabbreviated(tool.vocabulary, flag)}{dot}{rest}" if name.startswith("--") else name
 
 
 def _is_bare(text: str) -> bool:
-    """Whether a text begins with a program, which may have no flags."""
+    """Return whether a text begins with a program, which may have no flags."""
     return any(tool.program and f"{text.strip()} ".startswith(f"{tool.program} ") for tool in TOOLS.values())
 
 
-def _told(tool: Tool, found: Mapping[str, Any]) -> Iterator[str]:
+def _unset(tool: Tool, found: Mapping[str, Any]) -> Iterator[str]:
     """Keys that say what a missing setting means: values left to the tool, and switches that are off."""
     for key in tool.keys:
         yield from (name for name in key.names if found.get(name) in _UNSET)
@@ -322,11 +322,11 @@ def _ignored(tool: Tool, name: str) -> bool:
 
 
 def _with_dashes(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """A file whose keys are a command's flags without dashes, as the command.
+    """Return a file whose keys are a command's flags without dashes, as the command.
 
     Source: vllm, utils/argparse_utils.py, `load_config_file` of `vllm serve --config`.
     """
-    if syntax not in ("yaml", "json") or len(found) < _FLAGS_AT_LEAST or _knowing(syntax, found) is not None:
+    if syntax not in ("yaml", "json") or len(found) < _FLAGS_AT_LEAST or _tool_by_key(syntax, found) is not None:
         return syntax, found
     flags = {f"--{name.replace('_', '-')}": value for name, value in found.items()}
     for tool in TOOLS.values():
@@ -337,7 +337,7 @@ def _with_dashes(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[st
 
 
 def _launched(syntax: str, found: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """A command that names a config of its tool's own, as that config's keys with those that it overrides."""
+    """Return a command that names a config of its tool's own, as that config's keys with those that it overrides."""
     if "" not in found:
         return syntax, found
     named = next((keys for keys in (read(found) for read in registry.launches()) if keys is not None), None)
@@ -350,8 +350,8 @@ _NESTED = {"json", "yaml", "toml", "overrides"}
 """Syntaxes in which the same keys may stand."""
 
 
-def _knowing(syntax: str, found: Mapping[str, Any]) -> Tool | None:
-    """The tool of which a file of this syntax has a key that tells."""
+def _tool_by_key(syntax: str, found: Mapping[str, Any]) -> Tool | None:
+    """Return the tool of which a file of this syntax has a key that tells."""
     for tool in TOOLS.values():
         same = tool.syntax == syntax or {tool.syntax, syntax} <= _NESTED
         if same and any(_tells(found, *each.partition("=")[::2]) for each in tool.tells):
@@ -397,7 +397,7 @@ _ENOUGH = 4
 
 
 def _by_flags(found: Mapping[str, Any]) -> Tool | None:
-    """The only tool that has all flags of a command, whose program may be a function of the script."""
+    """Return the only tool that has all flags of a command, whose program may be a function of the script."""
     flags = [name for name in found if name.startswith("--")]
     if len(flags) < _ENOUGH or _ELSE.search(str(found.get("", ""))):
         return None
@@ -414,7 +414,7 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
     first = next(iter(_COMPOSED))
     if any(name.startswith(f"{first}.") for name in found):
         raise UnsupportedError(first, _COMPOSED[first])
-    known = _knowing(syntax, found) or _by_flags(found)
+    known = _tool_by_key(syntax, found) or _by_flags(found)
     if known is not None:
         return known
     for name, why in _COMPOSED.items():
@@ -447,7 +447,7 @@ def _understood(tool: Tool, found: Mapping[str, Any]) -> Iterator[tuple[str, str
     for key in tool.keys:
         for name in key.names:
             if name in found and found[name] not in _UNSET:
-                yield name, key.path, _ours(key, name, found[name])
+                yield name, key.path, _setting_value(key, name, found[name])
         if key.off and key.off in found:
             yield key.off, key.path, False
     for meaning in tool.meanings:
@@ -456,7 +456,7 @@ def _understood(tool: Tool, found: Mapping[str, Any]) -> Iterator[tuple[str, str
                 yield from ((name, path, value) for name in meaning.keys)
 
 
-def _ours(key: Key, name: str, value: Any) -> Any:
+def _setting_value(key: Key, name: str, value: Any) -> Any:
     if key.off is not None and isinstance(value, str) and OUTSIDE.fullmatch(value):
         return True  # a bare flag, before a variable that adds others
     if key.joined and isinstance(value, str) and "," in value:
@@ -496,7 +496,7 @@ _DOT = "___"
 
 
 def _at_home(model: Any) -> tuple[Any, tuple[str, ...]]:
-    """The model of the catalog that a folder on a disk is called after, and a note on it."""
+    """Return the model of the catalog that a folder on a disk is called after, and a note on it."""
     if not isinstance(model, str) or not _FOLDER.match(model):
         return model, ()
     last = model.rstrip("/").rpartition("/")[2].replace(_DOT, ".").rpartition("--")[2]
@@ -511,7 +511,7 @@ def _at_home(model: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 def flag(config: Config, path: str, value: Any = None) -> str | None:
-    """A setting as the tool of a config writes it: its key's name, or with a value the key that is set.
+    """Return a setting as the tool of a config writes it: its key's name, or with a value the key that is set.
 
     None if the tool has no key for it.
 

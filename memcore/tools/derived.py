@@ -79,7 +79,7 @@ def _sharing(tool: Tool, found: Mapping[str, Any], flat: Mapping[str, Any]) -> i
 
 
 def _product(found: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
-    """The product of some keys; None if one is missing."""
+    """Return the product of some keys; None if one is missing."""
     total = 1
     for name in names:
         each = _count(found.get(name))
@@ -169,7 +169,7 @@ def data_ranks(config: Config) -> int | None:
 
 
 def whole_batch(config: Config, groups: Container[str]) -> int | None:
-    """The sequences of a step on all GPUs of a job, which is one GPU where nothing is said.
+    """Return the sequences of a step on all GPUs of a job, which is one GPU where nothing is said.
 
     `groups` are sizes that a tool divides its GPUs by; ranks of other groups have sequences of their own. None where
     nobody says the micro-batches, or GPUs are not shared out evenly.

@@ -82,7 +82,7 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
         raise _not_run(tool, config, to)
     told = tool_config(tool, config, taken)
     text, back = _written(tool, told)
-    lost = {**_lost(tool, told.config, back), **(tool.wants(told.config) if tool.wants else {})}
+    lost = {**_not_read_back(tool, told.config, back), **(tool.wants(told.config) if tool.wants else {})}
     given = [path for path in SETTINGS if path in lost and config.get(path) is not None]
     assumed = [path for path in SETTINGS if path in lost and path not in given]
     reasons = tuple(Message("{}: {}", path, lost[path]) for path in (*given, *assumed))
@@ -144,7 +144,7 @@ def _written(tool: Tool, told: ToolConfig) -> tuple[str, Imported]:
     return text, of_keys(tool, {**started(tool, text), **flattened(content)})
 
 
-def _lost(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
+def _not_read_back(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
     """Settings that are not read again as they were, and why."""
     back = _config_of(read)
     lost: dict[str, str] = {
@@ -170,7 +170,7 @@ def _carried(tool: Tool, config: Config, back: Config, path: str) -> bool:
         return bool(back.get(path) == value)  # a pipeline has more where nothing is said
     if back.get(path) is None and _of_another_loop(config, back):
         return _follows(tool, config, back, path)  # what the job's own loop does by default may be something else
-    return _meant(tool, back, path) in (value, _spelled(tool, path, value)) or _follows(tool, config, back, path)
+    return _read_back(tool, back, path) in (value, _spelled(tool, path, value)) or _follows(tool, config, back, path)
 
 
 def _of_another_loop(config: Config, back: Config) -> bool:
@@ -205,7 +205,7 @@ def _config_of(read: Imported) -> Config:
     return config
 
 
-def _meant(tool: Tool, back: Config, path: str) -> object:
+def _read_back(tool: Tool, back: Config, path: str) -> object:
     """The value of a setting after reading; where it is not said, what the tool does without it."""
     value = back.get(path)
     if value is not None or path in tool.unsaid:

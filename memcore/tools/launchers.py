@@ -71,7 +71,7 @@ _BESIDE = frozenset({
 
 
 def own(found: Mapping[str, Any]) -> list[str]:
-    """The flags and words of a command that are neither a launcher's nor name a file.
+    """Return the flags and words of a command that are neither a launcher's nor name a file.
 
     >>> own({"": "swift rlhf a.yaml", "--num_processes": 2, "--max_length": 8, "x.y": 1})
     ['--max_length', 'x.y']
@@ -94,13 +94,13 @@ _OF_TRL: Mapping[str, Mapping[str, Any]] = {
 
 
 def launched(found: Mapping[str, Any]) -> Normalized:
-    """The script's own arguments, with what the name of the launcher's file says of the engine."""
+    """Return the script's own arguments, with what the name of the launcher's file says of the engine."""
     chosen = str(found.get(_CHOSEN, ""))
     if chosen.endswith((".yaml", ".yml")):
         found = {**found, "config_file": chosen}
     normalized = {name: value for name, value in found.items() if name.replace("-", "_") not in _LAUNCHER}
     normalized = {**_OF_TRL.get(chosen, {}), **normalized, **_said_to_launcher(found)}
-    if _without_deepspeed(found) and surroundings().get(ENGINE) == "fsdp":
+    if _without_deepspeed(found) and surroundings().get(ENGINE) in _TAKES_STAGE:
         return normalized, ("zero_stage has no effect without --use_deepspeed: accelerate's file shards with FSDP",)
     name = str(found.get("config_file", "")).rpartition("/")[2].lower()
     given = found.keys() & {"fsdp", "fsdp_config", "deepspeed"} or any(key.startswith("deepspeed.") for key in found)
@@ -117,13 +117,17 @@ def launched(found: Mapping[str, Any]) -> Normalized:
     return normalized, (Message("{}; how it splits work across GPUs is unknown", note),)
 
 
+_TAKES_STAGE: Mapping[object, bool] = {"deepspeed": True, "fsdp": False}
+"""By the engine of accelerate's file: whether `--zero_stage` has an effect."""
+
+
 def _without_deepspeed(found: Mapping[str, Any]) -> bool:
-    """Whether ZeRO's stage is said to accelerate next to a file that does not, or not yet, say DeepSpeed.
+    """Return whether accelerate is given a ZeRO stage next to a file that does not, or not yet, name DeepSpeed.
 
     Source: accelerate, commands/launch.py (`_validate_launch_command`).
     """
-    beside = "accelerate" in str(found.get("", "")) and "config_file" in found and "zero_stage" in found
-    return beside and not is_set(found.get("use_deepspeed")) and surroundings().get(ENGINE) != "deepspeed"
+    given = "accelerate" in str(found.get("", "")) and "config_file" in found and "zero_stage" in found
+    return given and not is_set(found.get("use_deepspeed")) and not _TAKES_STAGE.get(surroundings().get(ENGINE))
 
 
 def _said_to_launcher(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,14 +169,14 @@ _SECTIONS: Mapping[str, tuple[str, re.Pattern[str]]] = {
 
 
 def _flags_of(found: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Those flags of the launcher that say how what is launched shards, as keys of accelerate's file."""
+    """Return those flags of the launcher that say how what is launched shards, as keys of accelerate's file."""
     section, known = _SECTIONS[kind]
     flags = {name.replace("-", "_"): value for name, value in found.items() if name[:1].isalpha()}
     return {f"{section}{name}": value for name, value in flags.items() if known.fullmatch(name)}
 
 
 def over_file(found: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of accelerate's file below the flags of the command that names it; empty where no flag is a key.
+    """Return the keys of accelerate's file below the flags of the command that names it; empty where no flag is a key.
 
     Source: accelerate 1.15, commands/launch.py (`_validate_launch_command`): a flag's kind of launch replaces the
     file's, `--mixed_precision` its precision, and what flags say of FSDP and ZeRO what its sections say (`nondefault`).
@@ -208,7 +212,7 @@ _OTHERWISE = re.compile(r"\b(?:llamafactory-cli|lmf) (?:chat|api|webchat|webui|e
 
 
 def on_ray(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys with a GPU for each of Ray's workers, where nobody else says how many there are.
+    """Return the keys with a GPU for each of Ray's workers, where nobody else says how many there are.
 
     Sources: LLaMA-Factory 0.9.6, train/tuner.py (`_ray_training_function`); axolotl 0.18, cli/train.py
     (`ScalingConfig`).

@@ -78,7 +78,7 @@ _COMMAND = re.compile(r"\blitgpt\s(finetune|pretrain)[_\s]?(lora|full|adapter_v2
 
 
 def _told(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys of a file that a command amounts to; what it runs on stands behind it (litgpt, __main__.py).
+    """Return the keys of a file that a command amounts to; what it runs on stands behind it (litgpt, __main__.py).
 
     Raises UnsupportedError for LLaMA-Adapter.
     """
@@ -94,7 +94,7 @@ def _told(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _targets(normalized: dict[str, Any]) -> list[str]:
-    """The layers with LoRA, by the names that their matrices have elsewhere."""
+    """Return the layers with LoRA, by the names that their matrices have elsewhere."""
     said = {**_USUAL, **{name: normalized.pop(name) for name in _PLACES if name in normalized}}
     return [place for name, places in _PLACES.items() if said.get(name) is True for place in places]
 
@@ -127,19 +127,19 @@ _RATE = 2e-4
 
 
 def _places(named: Any) -> list[str]:
-    """The matrices that adapters stand next to, one by one."""
+    """Return the matrices that adapters stand next to, one by one."""
     if named in (None, "all-linear"):
         return [place for name, places in _PLACES.items() if name != "lora_head" for place in places]
     return list(named) if isinstance(named, list) else [named]
 
 
 def _pretrains(config: Config) -> bool:
-    """Whether the script is the one that compiles, and clips gradients."""
+    """Return whether the script is the one that compiles, and clips gradients."""
     return config[Training.compile] is True and config[Training.adapter.type] is None
 
 
 def _launch(config: Config) -> str:
-    """The script of a job (litgpt, __main__.py)."""
+    """Return the script of a job (litgpt, __main__.py)."""
     adapted = "finetune_lora" if config[Training.adapter.type] == "lora" else "finetune_full"
     return " ".join(("litgpt", "pretrain" if _pretrains(config) else adapted, "--config {file}"))
 

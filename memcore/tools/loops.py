@@ -1,4 +1,4 @@
-"""What the keys of axolotl, LLaMA-Factory, ms-swift and TRL mean together: the loops around transformers' Trainer.
+"""What the keys of axolotl, LLaMA-Factory and TRL mean together: the loops around transformers' Trainer.
 
 Each reads its own keys to plain ones that begin with `*`, or to those of its table; what is not understood stays.
 """
@@ -9,22 +9,22 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, PREPARED, VERSION, Normalized
-from memcore.messages import Message, joined
+from memcore.formats.normalized import AUTOCAST, ENGINE, GPUS, PREPARED, VERSION, Normalized
+from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
 from memcore.networks.separate_experts import experts_of
-from memcore.tools.launchers import DEVICES, factory_started, factory_trains, is_set, launched, on_ray, visible
+from memcore.tools.launchers import factory_started, factory_trains, is_set, launched, on_ray
 from memcore.tools.methods import (
     AXOLOTL_KEYS,
+    CLASSIFIES,
     FACTORY_KEYS,
     METHOD,
-    SWIFT_KEYS,
     TRL_KEYS,
     of_axolotl_method,
     of_factory_method,
-    of_swift_method,
     of_trl_method,
 )
 from memcore.tools.own_keys import (
@@ -38,13 +38,12 @@ from memcore.tools.own_keys import (
 )
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
 from memcore.tools.sharding import SEVERAL, of_trl, sharded
-from memcore.tools.swift_releases import of_two
 from memcore.tools.targets import targets
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
 OFFLOADED, LOSS, LIGER = "*offloaded", "*loss", "*liger_kernels"
-_SHARDED = ("fsdp", "deepspeed")
+SHARDED = ("fsdp", "deepspeed")
 _FALSE = (False, "false", "False", "no", None)
 
 
@@ -66,7 +65,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """What absent keys mean in the newest release of each table that was harvested (`harvest/tables/`)."""
-_SWIFT, _TRL = DEFAULTS["ms-swift"], {key.partition(".")[2]: value for key, value in DEFAULTS["trl"].items()}
+_TRL = {key.partition(".")[2]: value for key, value in DEFAULTS["trl"].items()}
 _OF_ADAPTER = ("lora_r", "lora_dropout")
 
 
@@ -87,7 +86,7 @@ def linear_alone(model: object) -> list[str]:
     return [each for each in linear_names(network) if each != head]
 
 
-def _attention(normalized: dict[str, Any], key: str) -> None:
+def attention_kernel(normalized: dict[str, Any], key: str) -> None:
     """The kernel of attention by the name that transformers has for it; packages of FlashAttention keep the same."""
     said = str(normalized.get(key, ""))
     if re.search(r"flash[_-]?attn|flash[_-]attention", said):
@@ -114,7 +113,7 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     plain, notes = sharded(found)
     kept = {name: value for name, value in plain.items() if name not in AXOLOTL_KEYS}
     normalized, said = {**kept, **method}, [*shared, *notes, *learnt]
-    spread = normalized.get(ENGINE) in _SHARDED and str(normalized.get(VERSION)) != "2"  # fsdp2_prepare_model
+    spread = normalized.get(ENGINE) in SHARDED and str(normalized.get(VERSION)) != "2"  # fsdp2_prepare_model
     if _bf16(found):
         normalized[PRECISION] = "bf16-mixed" if spread else "bf16"
     elif any(is_set(found.get(name)) for name in ("fp16", "float16")):
@@ -132,7 +131,7 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     for name, kernel in _KERNELS.items():
         if is_set(normalized.pop(name, None)):
             normalized.setdefault("attn_implementation", kernel)
-    _attention(normalized, "attn_implementation")
+    attention_kernel(normalized, "attn_implementation")
     _axolotl_plugins(normalized)
     with_width(normalized, "optimizer")
     check_rounding(normalized)
@@ -256,7 +255,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
     with_width(normalized)
     of_bitsandbytes(normalized)
     normalized[PRECISION] = _factory_precision(normalized, kind)
-    _trainer_liger(normalized, "enable_liger_kernel", fuses=not method)
+    with_trainer_liger(normalized, "enable_liger_kernel", fuses=not method)
     if not is_set(found.get("disable_gradient_checkpointing")):
         normalized.setdefault("use_reentrant_gc", DEFAULTS["llama-factory"]["use_reentrant_gc"])
     if is_set(found.get("use_unsloth_gc")):
@@ -276,7 +275,7 @@ def _factory_precision(normalized: dict[str, Any], kind: object) -> str:
         return "bf16"
     if kind == "full":
         return f"{word}-mixed" if word else "fp32"
-    return f"{word or 'bf16'}-mixed" if normalized.get(ENGINE) in _SHARDED else word or "bf16"
+    return f"{word or 'bf16'}-mixed" if normalized.get(ENGINE) in SHARDED else word or "bf16"
 
 
 _OF_PREFERENCES = ("pref_loss", "pref_beta", "pref_ftx", "simpo_gamma", "dpo_label_smoothing", "ld_alpha")
@@ -348,145 +347,6 @@ def _backend(normalized: dict[str, Any]) -> tuple[str, ...]:
         normalized[ENGINE] = "ddp"  # v1/core/base_trainer.py, `_shard_model`
         return (SEVERAL,)
     return ()
-
-
-_ZERO_FILES: Mapping[str, tuple[int, bool]] = {
-    "zero0": (0, False), "zero1": (1, False), "zero2": (2, False), "zero3": (3, False),
-    "zero2_offload": (2, True), "zero3_offload": (3, True),
-}  # fmt: skip
-"""ms-swift's own DeepSpeed files (swift/config/*.json), and whether the optimizer is in host memory."""
-
-
-def _swift_trains(found: Mapping[str, Any]) -> None:
-    """Raise an error for other commands, tasks and methods."""
-    program = str(found.get("", ""))
-    if re.search(r"\b(infer|deploy|export|eval|app|sample|merge-lora|rollout)\b", program):
-        raise ConfigError.at(
-            "the command", "found {:.60}, which does not train; supported: `swift sft` or `swift pt`", program
-        )
-    kind = found.get("tuner_type", found.get("train_type", "lora"))
-    if kind != "full" and kind not in _SWIFT_TUNERS:
-        raise UnsupportedError.of_value(
-            "tuner_type", kind, Message("supported: {}", joined(", ", (*_SWIFT_TUNERS, "full")))
-        )
-    for name, usual in _SWIFT_BUTTERFLIES.items():
-        if kind == "boft" and found.get(name, usual) != usual:
-            raise UnsupportedError.of_value(name, found[name], Message("supported: {}", usual))
-
-
-_SWIFT_TUNERS: Mapping[str, Mapping[str, tuple[str, object]]] = {
-    "lora": {"lora_rank": ("lora_rank", 8), "lora_dropout": ("lora_dropout", 0.05)},
-    "adalora": {"adalora_init_r": ("*init_r", 12), "lora_dropout": ("lora_dropout", 0.05)},
-    "boft": {"boft_block_size": ("*block_size", 4)},
-    "bone": {"reft_rank": ("lora_rank", 4)},
-}
-"""ms-swift's tuners, each with its keys: what they are here, and their defaults (ms-swift 4.6,
-pipelines/train/tuner.py: Bone, which is MiSS, takes ReFT's rank; arguments/tuner_args.py)."""
-_SWIFT_BUTTERFLIES: Mapping[str, int] = {"boft_block_num": 0, "boft_n_butterfly_factor": 1}
-_SWIFT_OWN = frozenset(("tuner_type", *_SWIFT_BUTTERFLIES, *(name for each in _SWIFT_TUNERS.values() for name in each)))
-"""Keys of some tuners alone, and the one that names the tuner."""
-
-
-def _swift_adapter(kind: str, plain: Mapping[str, Any]) -> Normalized:
-    """The keys of one tuner; those of others have no effect."""
-    own = _SWIFT_TUNERS[kind]
-    left = {name: value for name, value in plain.items() if kind == "lora" or name not in _SWIFT_OWN}
-    given = {here: plain.get(name, usual) for name, (here, usual) in own.items()}
-    if kind != "lora":
-        given["*adapter"] = _MISS.get(kind, kind)
-    foreign = [name for name in plain if name not in {"tuner_type", *own, *left}]
-    notes = (Message("{} has no effect with tuner_type {}", joined(", ", foreign), kind),) if foreign else ()
-    return {"target_modules": "all-linear", **left, **given}, notes
-
-
-_MISS = {"bone": "miss"}
-"""PEFT's later name (tuners/miss)."""
-
-
-def _swift_alone(found: Mapping[str, Any]) -> None:
-    """Raise an error for processes of several GPUs, over which layers are spread (`get_default_device_map`: auto)."""
-    devices, processes = str(found.get(DEVICES, "")), found.get(PER_NODE, found.get(GPUS, 1))
-    seen = visible(found)
-    launched_elsewhere = {"accelerate", "launch"} <= {*str(found.get("")).split()}  # by default, a process for each GPU
-    if launched_elsewhere or found.get("deepspeed") is not None:
-        return
-    if isinstance(processes, int) and seen > processes:
-        message = "layers are spread over the GPUs of a process, which is not supported yet; set NPROC_PER_NODE to {}"
-        raise UnsupportedError.of_value("CUDA_VISIBLE_DEVICES", devices, Message(message, seen))
-
-
-def _swift_zero(name: object) -> Normalized:
-    """DeepSpeed by the name of ms-swift's own file for it, or of another file."""
-    if name is None:
-        return {}, ()
-    if not isinstance(name, str) or name not in _ZERO_FILES:
-        return sharded({"deepspeed": name})
-    stage, offloads = _ZERO_FILES[name]
-    plain: dict[str, Any] = {ENGINE: "deepspeed", "*stage": stage} | ({"*optimizer": "cpu"} if offloads else {})
-    return plain | ({"*parameters": "cpu"} if offloads and stage == 3 else {}), ()
-
-
-_SWIFT_BITS: Mapping[str, object] = {
-    "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True,
-}  # fmt: skip
-"""What 4 bits are where nothing is said (arguments/base_args/quant_args.py)."""
-
-
-def of_swift(found: Mapping[str, Any]) -> Normalized:
-    """ms-swift's keys: LoRA of rank 8 on all linear layers, with reentrant checkpoints, if nothing else is said.
-
-    Weights have `torch_dtype`, by default the checkpoint's; 16 sequences make a step.
-    Sources: ms-swift 4.5, arguments/base_args/{base_args,model_args,quant_args}.py, arguments/tuner_args.py,
-    trainers/arguments.py (`gradient_accumulation_steps`), trainers/mixin.py (`_fix_gradient_checkpointing`), config/.
-    """
-    found, renamed = of_two(found)
-    _swift_trains(found)
-    _swift_alone(found)
-    method, learnt = of_swift_method(found)
-    found = {name: value for name, value in found.items() if not method or name not in SWIFT_KEYS} | method
-    kind = found.get("tuner_type", found.get("train_type", "lora"))
-    found, first = launched(found)
-    plain, notes = sharded({name: value for name, value in found.items() if name != "deepspeed"})
-    notes = (*renamed, *first, *notes, *learnt)
-    normalized = {**plain, "tuner_type": kind}
-    normalized.pop("train_type", None)
-    more, also = _swift_zero(found.get("deepspeed"))
-    normalized |= more
-    if more:
-        notes = tuple(note for note in notes if note != SEVERAL)
-    notes = (*notes, *also)
-    for name, usual in _SWIFT_BITS.items():
-        if name in normalized and normalized[name] == usual:
-            del normalized[name]
-    _attention(normalized, "attn_impl")
-    _trainer_liger(normalized, fuses=not method)
-    dtype = str(found.get("torch_dtype", "bfloat16"))
-    word = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(dtype, "bf16")
-    mixed = word if word == "fp32" else f"{word}-mixed"
-    spread = normalized.get(ENGINE) in _SHARDED
-    normalized[PRECISION] = mixed if spread else word
-    for each in ("torch_dtype", "bf16", "fp16"):
-        normalized.pop(each, None)
-    if normalized.get("gradient_checkpointing", _SWIFT["gradient_checkpointing"]) is not False:
-        normalized["gradient_checkpointing"] = True
-        many = (found.get(GPUS) or 1) != 1 and not spread
-        normalized.setdefault("gradient_checkpointing_kwargs.use_reentrant", not many)
-    if kind != "full":
-        adapted, foreign = _swift_adapter(str(kind), normalized)
-        normalized, notes = dict(adapted), (*notes, *foreign)
-        normalized["target_modules"] = targets(normalized["target_modules"])
-        if normalized["target_modules"] == "all-linear":
-            normalized["target_modules"] = linear_alone(found.get("model")) or "all-linear"
-    else:
-        normalized = {name: value for name, value in normalized.items() if name not in ("lora_rank", "target_modules")}
-        normalized |= trained_parts("ms-swift", normalized, found.get("model"))
-    each_step = found.get("per_device_train_batch_size", 1)
-    gpus = found.get(GPUS, 1)
-    if method.get(METHOD) == "grpo":
-        normalized.setdefault("gradient_accumulation_steps", 1)
-    elif "gradient_accumulation_steps" not in found and isinstance(each_step, int) and isinstance(gpus, int):
-        normalized["gradient_accumulation_steps"] = max(1, -(-16 // max(1, each_step * gpus)))
-    return normalized, notes
 
 
 _OF_TRL = ("dataset_name", "use_peft", "max_length", "max_seq_length", "packing", "padding_free", "assistant_only_loss",
@@ -576,6 +436,41 @@ def _zero_dtype(normalized: dict[str, Any], of_trl: bool) -> None:
     normalized["bf16"] = True
 
 
+def _stored_dtype(normalized: dict[str, Any]) -> bool:
+    """Whether weights keep the dtype that the checkpoint stores ("auto"), which decides the precision then.
+
+    Engines that shard cast the weights themselves. Says also whether the loop runs them under autocast.
+    """
+    said = [normalized[name] for name in ("bf16", "fp16") if name in normalized]
+    halved = normalized.pop(AUTOCAST, False) or any(map(is_set, said))
+    stored = _as_stored(normalized)
+    if halved and _autocasts(normalized, stored):
+        normalized[AUTOCAST] = True
+    return stored
+
+
+def _as_stored(normalized: dict[str, Any]) -> bool:
+    names = [name for name in ("dtype", "torch_dtype") if str(normalized.get(name)) == "auto"]
+    for name in names:
+        del normalized[name]
+    if not names or normalized.get(ENGINE) in SHARDED or PREPARED in normalized:
+        return False
+    for name in ("bf16", "fp16"):
+        normalized.pop(name, None)
+    return True
+
+
+def _autocasts(normalized: Mapping[str, Any], stored: bool) -> bool:
+    """Whether weights in 16 bits run under autocast in a way that memory depends on: PEFT's adapters are fp32.
+
+    Source: accelerate 1.12, accelerator.py (`prepare_model`: `model.forward = autocast_context(model.forward)`).
+    """
+    dtype = str(normalized.get("dtype", normalized.get("torch_dtype"))).removeprefix("torch.")
+    if is_set(normalized.get("use_unsloth")) or normalized.get(ENGINE) in SHARDED:
+        return False
+    return is_set(normalized.get("use_peft")) and (stored or dtype in ("bfloat16", "float16"))
+
+
 def _plain_dtype(normalized: dict[str, Any]) -> None:
     """fp32 weights, which autocast computes with in 16 bits where a key says so."""
     dtypes = {str(normalized.get(name)).removeprefix("torch.") for name in ("dtype", "torch_dtype")}
@@ -586,7 +481,7 @@ def _plain_dtype(normalized: dict[str, Any]) -> None:
             normalized[PRECISION] = "fp32"
 
 
-def _trainer_liger(normalized: dict[str, Any], name: str = "use_liger_kernel", *, fuses: bool = True) -> None:
+def with_trainer_liger(normalized: dict[str, Any], name: str = "use_liger_kernel", *, fuses: bool = True) -> None:
     """Liger's kernels with the fused loss, but for what `liger_kernel_config` leaves out.
 
     `fuses` is whether the model computes the loss: methods that need logits have their own.
@@ -605,10 +500,30 @@ def _trainer_liger(normalized: dict[str, Any], name: str = "use_liger_kernel", *
 
 
 def _prepared(normalized: dict[str, Any]) -> None:
-    """Leave out that PEFT casts to fp32 where nothing is quantized; ZeRO has one dtype for all."""
+    """Leave out that PEFT casts to fp32 where nothing is quantized; ZeRO has one dtype for all.
+
+    Where it does, a loop in 16 bits is under autocast, whatever the model was loaded in.
+    """
     frozen = any(is_set(normalized.get(name)) for name in ("load_in_4bit", "load_in_8bit"))
     if not frozen or normalized.get(ENGINE) == "deepspeed":
         normalized.pop(PREPARED, None)
+    elif PREPARED in normalized and any(is_set(normalized.get(name)) for name in ("bf16", "fp16", AUTOCAST)):
+        for name in ("dtype", "torch_dtype"):
+            normalized.pop(name, None)
+        normalized.setdefault("bf16", not is_set(normalized.get("fp16")))
+
+
+_ADAPTING = re.compile(r"[\w-]{0,80}(?:lora|peft)[\w-]{0,80}\.py")
+
+
+def _of_own(found: Mapping[str, Any]) -> tuple[Message, ...]:
+    """A note on a script that is only named, if its name says that it adapts and its arguments do not."""
+    named = _ADAPTING.search(str(found.get("", "")))
+    said = any(name.startswith(("lora", "use_peft", "use_lora", "use_qlora")) for name in found)
+    if named is None or said or _always_adapts(found):
+        return ()
+    return (Message("{} is not read, and adapters and few bits that it sets by itself are not counted; describe them "
+                    "with {} and {}", named[0], Training.adapter.type, Training.quantization),)  # fmt: skip
 
 
 def of_trainer(found: Mapping[str, Any]) -> Normalized:
@@ -621,7 +536,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     method, learnt = of_trl_method(found)
     own, first = launched(found)
     normalized, notes = of_trl(_renamed(own))
-    normalized, notes = dict(normalized), (*first, *notes, *learnt)
+    normalized, notes = dict(normalized), (*first, *notes, *learnt, *_of_own(found))
     _prepared(normalized)
     if _always_adapts(found):
         normalized = {name: value for name, value in normalized.items() if name not in _OF_ADAPTED}
@@ -629,11 +544,11 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
         notes = (*notes, Message("{} is given, but nothing turns the adapter on: an adapter is assumed", given))
     if method:
         normalized = {name: value for name, value in normalized.items() if name not in TRL_KEYS} | method
-    _attention(normalized, "attn_implementation")
+    attention_kernel(normalized, "attn_implementation")
     if method or "source_max_len" in found:
         notes = (*notes, *of_two_lengths(normalized))
     notes = (*notes, *on_towers(normalized))
-    _trainer_liger(normalized, fuses=not method)
+    with_trainer_liger(normalized, fuses=not method)
     with_width(normalized)
     with_unsloth(normalized)
     if not any(is_set(normalized.get(name)) for name in _SWITCHES):
@@ -646,12 +561,15 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
         raise UnsupportedError.of_value("spectrum_config_path", normalized["spectrum_config_path"],
                       "the trainable layers are listed in another file; name them with --trainable")  # fmt: skip
     other = "use_peft" not in found and any(name in found for name in _NOT_OF_TRL)
-    of_trl_alone = not other and bool(method or any(name in found for name in _OF_TRL))
+    learns = method and method.get(METHOD) != CLASSIFIES
+    of_trl_alone = not other and bool(learns or any(name in found for name in _OF_TRL))
     _zero_dtype(normalized, of_trl_alone)
+    stored = _stored_dtype(normalized)
     _plain_dtype(normalized)
     if not of_trl_alone:
         return normalized, notes
-    if not any(name in normalized for name in _PRECISIONS) and normalized.get(ENGINE) not in _SHARDED:
+    said = stored or any(name in normalized for name in _PRECISIONS)
+    if not said and normalized.get(ENGINE) not in SHARDED:
         normalized[PRECISION] = "bf16-autocast"
     adapted = is_set(normalized.get("use_peft"))
     return {**{name: value for name, value in _TRL.items() if adapted or name not in _OF_ADAPTER}, **normalized}, notes

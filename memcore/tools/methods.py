@@ -23,6 +23,7 @@ from memcore.tools.launchers import is_set
 from memcore.tools.towers import keys_of_towers
 
 METHOD, REFERENCE, COMPLETION, SHARE, REWARDS = "*method", "*reference", "*completion", "*share", "*rewards"
+CLASSIFIES = "classify"
 TEACHER = "teacher_model_name_or_path"
 Told = tuple[dict[str, Any], tuple[str, ...]]
 """Plain keys, and notes on what was taken."""
@@ -234,7 +235,7 @@ _RANKED: Mapping[str, str] = {
 `patch_output_normalizer`; model/register.py, `_patch_generative_reranker`: two logits at the last token)."""
 
 
-def _labels(found: Mapping[str, Any]) -> tuple[str, ...]:
+def of_labels(found: Mapping[str, Any]) -> tuple[str, ...]:
     """A note on a head of several outputs (model/register.py: `AutoModelForSequenceClassification`)."""
     labels = found.get("num_labels", 1)
     return () if labels == 1 else (Message("num_labels: {} outputs of the head are counted as one", labels),)
@@ -256,7 +257,7 @@ def of_swift_method(found: Mapping[str, Any]) -> Told:
     """
     program, task = str(found.get("", "")), str(found.get("task_type", "causal_lm"))
     if task == "seq_cls" and "rlhf_type" not in found and "rlhf" not in program:
-        return {METHOD: "classify"}, _labels(found)
+        return {METHOD: CLASSIFIES}, of_labels(found)
     if task not in ("causal_lm", "seq_cls"):
         if task not in _RANKED:
             raise _refuse("task_type", task, ("causal_lm", "seq_cls", *_RANKED))

@@ -117,7 +117,7 @@ def _of_source(source: Source, gpus: int | None, given: Collection[str]) -> Orig
 
 
 def _of_config(source: Source, config: Mapping[str, object], notes: Sequence[str]) -> Origins:
-    """A config of memcore's own words, of George614's, or of a model alone."""
+    """Return a config of memcore's own words, of George614's, or of a model alone."""
     try:
         found = parsed(source.text.removeprefix(MARK), source.name)
     except MemcoreError:
@@ -136,7 +136,7 @@ def _of_config(source: Source, config: Mapping[str, object], notes: Sequence[str
 
 
 def _path_in(note: str) -> str:
-    """The setting that a note begins with."""
+    """Return the setting that a note begins with."""
     return re.split(r"[\s:]", note.removeprefix("found "), maxsplit=1)[0]
 
 
@@ -145,7 +145,7 @@ def _of_tool(source: Source, other: Imported, gpus: int | None) -> Origins:
     accounts, tables = other.accounts, other.tool.vocabulary
 
     def shown(key: str) -> str:
-        return _spoken(other, key, source.text)
+        return _as_written(other, key, source.text)
 
     silent = tuple(Unread(source.name, shown(key), _why(tables, key)) for key in accounts.of_no_account)
     left = tuple(Unread(source.name, shown(key), why)
@@ -180,7 +180,7 @@ def _of_tool(source: Source, other: Imported, gpus: int | None) -> Origins:
 
 
 def _why(tables: tuple[str, ...], key: str) -> str:
-    """Why memory does not depend on a key."""
+    """Return why memory does not depend on a key."""
     found = class_of(tables, key) or class_of_off(tables, key)
     return OF_NO_ACCOUNT.get(found or "", _OFF if found else "memory does not depend on it")
 
@@ -209,7 +209,7 @@ def _weighed(
     silent: list[Unread] = []
     for key, changed in decided.items():
         needed = not changed and _needed(keys, key, again)
-        paths = [path for path in whole if path in lone and _akin(key, path)] if needed else changed
+        paths = [path for path in whole if path in lone and _names_section_of(key, path)] if needed else changed
         name = shown(key)
         if name.startswith("*"):
             continue  # no key of the text
@@ -271,7 +271,7 @@ def _reads(keys: Mapping[str, Any], again: Callable[[Mapping[str, Any]], Mapping
     return True
 
 
-def _akin(key: str, path: str) -> bool:
+def _names_section_of(key: str, path: str) -> bool:
     """Return whether a key's name says the section that a setting is in, as `optimizer._component_` does."""
     return not {*path.split(".")}.isdisjoint(key.split("."))
 
@@ -279,8 +279,8 @@ def _akin(key: str, path: str) -> bool:
 _LAUNCHERS = re.compile(r"-{0,2}(?:n_?procs?[_-]per[_-]node|num[_-]processes|num[_-]gpus)", re.IGNORECASE)
 
 
-def _spoken(other: Imported, key: str, text: str) -> str:
-    """A key as the text has it."""
+def _as_written(other: Imported, key: str, text: str) -> str:
+    """Return a key as the text has it."""
     if key == MODEL:
         return "model"
     if key.startswith(ENVIRONMENT):
@@ -293,7 +293,7 @@ def _spoken(other: Imported, key: str, text: str) -> str:
 
 
 def _place(source: Source, key: str) -> tuple[str, int | None]:
-    """The file where a key stands, and its line; of several that are one, the last that has it."""
+    """Return the file where a key stands, and its line; of several that are one, the last that has it."""
     for each in reversed(source.parts):
         line = _line(each.text, key)
         if line is not None:
@@ -302,7 +302,7 @@ def _place(source: Source, key: str) -> tuple[str, int | None]:
 
 
 def _line(text: str, key: str) -> int | None:
-    """The line where a key stands: in one piece, or each part of a dotted one below the one before."""
+    """Return the line where a key stands: in one piece, or each part of a dotted one below the one before."""
     whole = re.compile(rf"(?<![\w.-]){re.escape(key)}(?![\w-])").search(text)
     if whole is not None:
         return text.count("\n", 0, whole.start()) + 1

@@ -10,31 +10,21 @@ from memcore.errors import MemcoreError
 from memcore.formats.normalized import Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
+from memcore.networks.adapter_kinds import ADAPTER_KINDS, LITGPT_LAYERS
 from memcore.networks.catalog import find_model
 from memcore.networks.usual_targets import targets_of_peft
 from memcore.tools.targets import targets
 
 _TYPES: Mapping[str, str] = {
-    "lora": "LORA", "adalora": "ADALORA", "vera": "VERA", "loha": "LOHA", "lokr": "LOKR", "oft": "OFT", "boft": "BOFT",
-    "tinylora": "TINYLORA", "fourierft": "FOURIERFT", "randlora": "RANDLORA", "road": "ROAD", "miss": "MISS",
-    "c3a": "C3A", "delora": "DELORA", "gralora": "GRALORA", "hira": "HIRA", "pvera": "PVERA",
-    "ia3": "IA3", "ln-tuning": "LN_TUNING",
-    "trainable-tokens": "TRAINABLE_TOKENS", "prefix-tuning": "PREFIX_TUNING", "prompt-tuning": "PROMPT_TUNING",
-    "p-tuning": "P_TUNING",
-}  # fmt: skip
-"""Ours to PEFT's (utils/peft_types.py)."""
-_RANKED = ("LORA", "VERA", "LOHA", "LOKR", "OFT", "TINYLORA", "RANDLORA", "MISS", "DELORA", "GRALORA", "HIRA", "PVERA")
-"""Methods whose `r` is a rank; AdaLoRA begins with `init_r` (tuners/adalora/config.py)."""
-_RANKS: Mapping[str, int] = {
-    "VERA": 256,
-    "PVERA": 256,
-    "HIRA": 32,
-    "GRALORA": 32,
-    "TINYLORA": 2,
-    "RANDLORA": 32,
-    "MISS": 64,
+    name: name.upper().replace("-", "_")
+    for name, kind in ADAPTER_KINDS.items()
+    if kind.attached_to != LITGPT_LAYERS and name not in ("rslora", "dora")
 }
-"""Where it is absent, and not 8 (tuners/*/config.py)."""
+"""PEFT's names of kinds (utils/peft_types.py); rsLoRA and DoRA are LoRA with a key of their own."""
+_SETTINGS: Mapping[str, Mapping[str, int | None]] = {
+    spelled: ADAPTER_KINDS[name].settings for name, spelled in _TYPES.items()
+}
+"""Settings of each kind and PEFT's defaults."""
 
 
 _PLACE = re.compile(r"(?:\w+\.)*?layers\.(\d{1,4})\.([\w.]{1,80})")
@@ -70,10 +60,11 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         normalized["target_modules"] = targets(_of_all_layers(normalized["target_modules"]))
     if kind == "OFT" and normalized.get("oft_block_size") == 0:
         del normalized["oft_block_size"]  # its rank is the number of blocks
-    if kind not in _RANKED or (kind == "OFT" and not normalized.get("r")):
+    rank = _SETTINGS.get(kind, {}).get("rank")
+    if rank is None and not (kind == "OFT" and normalized.get("r")):
         normalized.pop("r", None)
-    elif kind in _RANKS:
-        normalized.setdefault("r", _RANKS[kind])
+    elif rank not in (None, ADAPTER_KINDS["lora"].settings["rank"]):
+        normalized.setdefault("r", rank)
     if kind == "TRAINABLE_TOKENS" and isinstance(normalized.get("token_indices"), list):
         normalized["*tokens"] = len(normalized.pop("token_indices"))
     if kind != "LORA" or normalized.get("target_modules") or normalized.get("target_parameters"):
@@ -82,7 +73,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
 
 
 def _by_default(normalized: dict[str, Any]) -> Normalized:
-    """The matrices that PEFT adapts where a file names none: by the family of its base (utils/constants.py)."""
+    """Return the matrices that PEFT adapts where a file names none: by the family of its base (utils/constants.py)."""
     try:
         family = find_model(str(normalized.get("base_model_name_or_path"))).network.family
     except MemcoreError:
@@ -103,7 +94,7 @@ _OF_SCRIPTS: Mapping[str, str] = {
 
 
 def of_lora_file(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A file of nothing but an adapter, as PEFT spells it; nothing for another file.
+    """Return a file of nothing but an adapter, as PEFT spells it; nothing for another file.
 
     >>> of_lora_file({"lora_r": 16, "lora_target_modules": ["q_proj"]})
     {'peft_type': 'LORA', 'r': 16, 'target_modules': ['q_proj']}
@@ -131,7 +122,7 @@ _BLOCK: Mapping[str, str] = {"OFT": "oft_block_size", "BOFT": "boft_block_size",
 
 
 def _fields(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Those words that are fields of the method's class."""
+    """Return those words that are fields of the method's class."""
     kind = str(words.get("peft_type", "LORA"))
     block = _BLOCK.get(kind, "")
     words = {block if name in _BLOCK.values() else name: value for name, value in words.items()}

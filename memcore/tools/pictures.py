@@ -12,7 +12,7 @@ _OFF = (False, "false", "False", "no", None, 0, "0")
 
 
 def unprepared(normalized: dict[str, Any], notes: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The length of sequences that the trainer does not cut: the data's, which Unsloth's collator cuts.
+    """Return the length of sequences that the trainer does not cut: the data's, which Unsloth's collator cuts.
 
     Source: unsloth_zoo 2026.7, vision_utils.py (`UnslothVisionDataCollator`: `max_seq_length` of the model).
     """
@@ -36,7 +36,7 @@ def with_unsloth(normalized: dict[str, Any]) -> None:
 
 
 def on_towers(normalized: dict[str, Any]) -> tuple[str, ...]:
-    """A note on adapters of towers, which are not counted; scripts' own keys for them are refused.
+    """Return a note on adapters of towers, which are not counted; scripts' own keys for them are refused.
 
     Raises UnsupportedError for those.
     """

@@ -17,7 +17,7 @@ from typing import Any
 
 from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.formats.normalized import PREPARED
+from memcore.formats.normalized import AUTOCAST, PREPARED
 from memcore.formats.objects import STARTED, options
 from memcore.formats.python import FREEZES, Call, calls, environment
 from memcore.formats.readers import SeveralJobs, flat
@@ -26,7 +26,8 @@ from memcore.formats.writing import nested
 from memcore.limits import NESTING
 from memcore.messages import Message, joined
 from memcore.networks.named import DYNAMIC
-from memcore.tools.methods import METHOD
+from memcore.tools.altered import of_model, optimizer_of, unread, with_changes
+from memcore.tools.methods import CLASSIFIES, METHOD, REFERENCE, of_labels
 
 _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "UnslothTrainingArguments")
 _METHODS = ("PPO", "RLOO", "BCO", "XPO", "OnlineDPO", "Nash")
@@ -55,6 +56,8 @@ _OF_PEFT = frozenset({
     "XLora",
 })  # fmt: skip
 """Classes of PEFT's other methods, without `Config`."""
+_BROUGHT = ("PeftModel", "PeftModelForCausalLM", "AutoPeftModelForCausalLM", "AutoPeftModel")
+"""Classes of PEFT's that load an adapter, which trains further where they are asked for that."""
 _PEFT: Mapping[str, object] = {"lora_r": 8, "lora_dropout": 0.0}
 """What `LoraConfig` takes where nothing is said (peft/tuners/lora/config.py)."""
 SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -75,7 +78,7 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
 
     Raises UnsupportedError for other methods than supervised ones, and ConfigError for several jobs.
     """
-    found = calls(code)
+    found = with_changes(calls(code), (*_ARGUMENTS, *LEARNT))
     around = {name: value for name, value in options().items() if name.startswith(ENVIRONMENT)}
     around |= {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
     prepares = any(each.name == "get_peft_model" and each.of in _UNSLOTH for each in found)
@@ -92,7 +95,7 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     deployed = [_deployed(each) for each in found if each.name == _OF_RAY and _RAY in code]
     if deployed or (serves and "vllm" in code):
         serves = deployed or serves
-        keys, notes = _serving(_one(serves))
+        keys, notes = _serving(_single_call(serves))
         return "argv", {**keys, **around}, notes
     return None
 
@@ -181,7 +184,7 @@ def _plain(value: Any) -> Any:
     return value.removeprefix("torch.") if isinstance(value, str) else value
 
 
-def _one(several: Sequence[Call]) -> Call:
+def _single_call(several: Sequence[Call]) -> Call:
     """The only call, or one of several that say the same.
 
     Raises ConfigError for others.
@@ -233,7 +236,7 @@ def _training(found: Sequence[Call]) -> Script:
     arguments = [each for each in found if each.name in (*_ARGUMENTS, *LEARNT)]
     arguments = [each for each in arguments if each.arguments] or arguments
     if arguments:
-        call = _one(arguments)
+        call = _single_call(arguments)
         told.append(call)
         keys |= _of_arguments(call)
     for call in found:
@@ -245,6 +248,7 @@ def _training(found: Sequence[Call]) -> Script:
                 keys = {**_unadapted(), METHOD: method, **keys}
     keys |= _of_peft(found, told)
     keys |= _of_model(found, told, named="model_name_or_path" in keys)
+    keys |= _of_casts(found, keys)
     keys = {**keys, **_of_model_config(found, told)}
     if (
         arguments
@@ -255,15 +259,39 @@ def _training(found: Sequence[Call]) -> Script:
     if not arguments and not any(call.name in _TRAINERS for call in found):
         keys[_EACH] = f"${_EACH}"  # the trainer is in another script
     more = () if keys.get("use_peft") is True else _frozen(found)
+    halved = keys.get("bf16") or keys.get("fp16") or "bf16" not in keys
+    more = (*more, *_unread(found, halved=bool(halved)), *of_labels({"num_labels": keys.pop("num_labels", 1)}))
     if any(each.of in _UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
         more = (*more, "fast_inference: vLLM's cache is not counted")
+    if keys.get("use_unsloth") is True and arguments and arguments[0].name not in _ARGUMENTS[:2]:
+        keys = _as_unsloth(keys)
     return {name: value for name, value in keys.items() if value is not None}, (*_hidden(told), *more)
+
+
+_OF_UNSLOTH: Mapping[str, object] = {_EACH: 4, "gradient_accumulation_steps": 2, "optim": "adamw_8bit"}
+_PASSES = ("steps_per_generation", "generation_batch_size")
+
+
+def _as_unsloth(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults that Unsloth gives TRL's configs; answers to one prompt fill a micro-batch, or make one of them.
+
+    Source: unsloth 2026.7, models/rl.py (`replacements`, `check_num_generations`).
+    """
+    keys = {**_OF_UNSLOTH, **keys}
+    if keys.get(METHOD) != "grpo":
+        return keys
+    keys = {"beta": 0.001, **keys}
+    each, steps, answers = (keys.get(name, 8) for name in (_EACH, "gradient_accumulation_steps", "num_generations"))
+    known = all(isinstance(number, int) and number > 0 for number in (each, steps, answers))
+    if known and not any(name in keys for name in _PASSES) and each * steps % answers:
+        keys[_EACH] = answers
+    return keys
 
 
 def _frozen(found: Sequence[Call]) -> tuple[str, ...]:
     """A note on parameters that a full fine-tune leaves as they are, if a script says so before it trains."""
-    lines = [each.line for each in _before_training(found, found) if each.name == FREEZES and each.first is False]
+    lines = [each.line for each in _before_training(found) if each.name == FREEZES and each.first is False]
     if not lines:
         return ()
     return (Message("line {}: parameters that it freezes are counted as trained; name what trains with {}",
@@ -292,16 +320,20 @@ def _hidden(told: Sequence[Call]) -> Iterator[str]:
 
 def _of_arguments(call: Call) -> dict[str, Any]:
     """The arguments of the loop; TRL's class has other defaults than transformers'."""
-    keys = flat(call.arguments)
+    loads = _mapping(call.arguments.get("model_init_kwargs"))
+    keys = flat({name: value for name, value in call.arguments.items() if not loads or name != "model_init_kwargs"})
+    keys |= {name: value for name, value in loads.items() if name not in _NOT_OF_MODEL}
     if call.name in (*LEARNT, "SFTConfig") and call.arguments.get("max_length", 0) is None:
         keys["max_length"] = "$max_length"  # as long as the data's
+    halved = {} if "bf16" in keys or "fp16" in keys else {AUTOCAST: True}
     if call.name in LEARNT:
-        return {"use_peft": False, METHOD: LEARNT[call.name], **keys}
+        return {"use_peft": False, METHOD: LEARNT[call.name], **halved, **keys}
     if call.name == "SFTConfig":
-        return {"use_peft": False, **keys}
+        return {"use_peft": False, **halved, **keys}
     return {"gradient_checkpointing": False, **({} if keys.get("fp16") else {"bf16": False}), **keys}
 
 
+_COMPARES = ("dpo", "kto")
 _OF_LOOP = ("max_seq_length", "packing", "max_length", "max_prompt_length", "max_completion_length", "beta")
 
 
@@ -315,7 +347,9 @@ def _of_trainer(call: Call) -> dict[str, Any]:
     teacher = call.arguments.get("teacher_model")
     if isinstance(teacher, str) and not teacher.startswith("$"):
         keys["teacher_model_name_or_path"] = teacher
-    return keys
+    if call.arguments.get("ref_model") is not None and LEARNT.get(call.name.replace("Trainer", "Config")) in _COMPARES:
+        keys[REFERENCE] = "copy"
+    return keys | optimizer_of(call)
 
 
 def _of_model_config(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
@@ -324,7 +358,7 @@ def _of_model_config(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     if not configs or any(each.name in ("LoraConfig", "from_pretrained") and each.of != "AutoTokenizer"
                           for each in found):  # fmt: skip
         return {}
-    call, made = _one(configs), {each.name for each in found}
+    call, made = _single_call(configs), {each.name for each in found}
     told.append(call)
     keys = {"model_name_or_path": call.arguments["model_name_or_path"]}
     if "get_peft_config" in made and call.arguments.get("use_peft") is True:
@@ -338,10 +372,10 @@ def _mapping(found: object) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _before_training(found: Sequence[Call], several: Sequence[Call]) -> list[Call]:
-    """Those calls that stand before the trainer's: what follows is inference."""
+def _before_training(found: Sequence[Call], several: Sequence[Call] | None = None) -> list[Call]:
+    """Those calls, by default all, that stand before the trainer's: what follows is inference."""
     trained = next((each.line for each in found if each.name in _TRAINERS), None)
-    return [each for each in several if trained is None or each.line < trained]
+    return [each for each in (found if several is None else several) if trained is None or each.line < trained]
 
 
 def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
@@ -361,22 +395,58 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
         )
         raise UnsupportedError(made.name, message, made.line, "training.adapter")
     keys: dict[str, Any] = {}
+    before = _before_training(found)
+    brought = next(
+        (each for each in before if each.of in _BROUGHT and each.arguments.get("is_trainable") is True), None
+    )
+    if brought is not None and not any(each.name == "merge_and_unload" for each in before):
+        message = "its adapter in line {} is in another file: describe the adapter with {}"
+        raise UnsupportedError(brought.of, message, brought.line, "training.adapter")
     if plain and not fast:
-        call = _one(plain)
+        call = _single_call(plain)
         told.append(call)
         keys = _lora(call.arguments)
     elif fast:
-        call = _one(fast)
+        call = _single_call(fast)
         told.append(call)
         given = {**_FAST, **_targets(call), **call.arguments}
         keys = {**_checkpoints(given.pop("use_gradient_checkpointing", "unsloth")), **_lora(given)}
-    prepared = next((each for each in found if each.name == "prepare_model_for_kbit_training"), None)
-    enabled = any(each.name == "gradient_checkpointing_enable" for each in found)
-    if enabled or (prepared is not None and prepared.arguments.get("use_gradient_checkpointing", True)):
-        keys["gradient_checkpointing"] = True
-    if keys and not fast and (prepared is not None or _prepares(found)):
+    enabled = next((each for each in found if each.name == "gradient_checkpointing_enable"), None)
+    keys |= _checkpointed(enabled)
+    if keys and not fast and _prepares(found):
         keys[PREPARED] = True
     return keys
+
+
+def _checkpointed(call: Call | None) -> dict[str, Any]:
+    """Checkpoints as a call turns them on, if one does."""
+    if call is None:
+        return {}
+    how = _mapping(call.arguments.get("gradient_checkpointing_kwargs"))
+    return {"gradient_checkpointing": True, **flat(how, "gradient_checkpointing_kwargs")}
+
+
+_FEW_BITS = re.compile(r"[48]bit|gptq|awq|bnb|int[48]", re.IGNORECASE)
+"""What names of repositories with quantized weights have in them."""
+
+
+def _of_casts(found: Sequence[Call], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """What a script does to its model before it trains: PEFT's preparation, casts, kernels, compiling."""
+    before = _before_training(found)
+    loads = [each for each in before if each.name == "from_pretrained" and each.into]
+    given = {each.into for each in before if each.name in ("get_peft_model", _PREPARES)}
+    more = of_model(before, {"from_pretrained", "model", *given, *(each.into for each in loads)})
+    stored = keys.get("load_in_4bit") is True or keys.get("load_in_8bit") is True
+    few = stored or _FEW_BITS.search(str(keys.get("model_name_or_path"))) is not None
+    prepared = next((each for each in before if each.name == _PREPARES), None)
+    if prepared is not None and keys.get("use_unsloth") is not True:
+        more |= {PREPARED: True} if few else {"dtype": "float32", "torch_dtype": None}
+        if few and prepared.arguments.get("use_gradient_checkpointing", True):
+            more |= _checkpointed(prepared)
+    return {**more, "torch_dtype": None} if "dtype" in more else more
+
+
+_PREPARES = "prepare_model_for_kbit_training"
 
 
 def _prepares(found: Sequence[Call]) -> bool:
@@ -424,22 +494,28 @@ def _lora(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"use_peft": True, **_PEFT, **named}
 
 
-_CLASSES = re.compile(r"^AutoModel|For(?:CausalLM|ConditionalGeneration)$")
+_CLASSES = re.compile(r"^AutoModel|For(?:CausalLM|ConditionalGeneration|(?:Sequence|Token)Classification)$")
 """Classes of transformers whose models are trained."""
+_LABELS = re.compile(r"For(?:Sequence|Token)Classification$")
 _OTHER_BITS = frozenset(
-    f"{name}Config" for name in ("Aqlm", "AutoRound", "BitNetQuant", "Eetq", "FbgemmFp8", "FineGrainedFP8", "FPQuant",
-                                 "Higgs", "Hqq", "Quanto", "SpQR", "TorchAo", "Vptq")
+    f"{name}Config" for name in ("Aqlm", "AutoRound", "Awq", "BitNetQuant", "Eetq", "FbgemmFp8", "FineGrainedFP8",
+                                 "FPQuant", "GPTQ", "Higgs", "Hqq", "Mxfp4", "Quanto", "SpQR", "TorchAo", "Vptq")
 )  # fmt: skip
 """transformers' configs of other kinds of weights than bitsandbytes' (utils/quantization_config.py)."""
+_BY_NAME = ("AwqConfig", "GPTQConfig")
+"""Of these, those that also say how the quantized weights of a repository are computed with."""
 _LOADED_AS = {"_attn_implementation": "attn_implementation"}
 """Names that a config keeps, which `from_pretrained` hands over to it (transformers 4, configuration_utils.py)."""
-_LOADED = ("torch_dtype", "dtype", "attn_implementation", "load_in_4bit", "load_in_8bit")
+_DTYPES, _BITS = ("torch_dtype", "dtype"), ("load_in_4bit", "load_in_8bit")
+_LOADED = (*_DTYPES, *_BITS, "attn_implementation", "use_flash_attention_2")
 
 
 def _of_model(found: Sequence[Call], told: list[Call], *, named: bool) -> dict[str, Any]:
     """The model that is trained, and how its weights are loaded; `named`: the trainer loads it by its name.
 
-    What is loaded after the trainer is for inference, unless nothing is loaded before it.
+    What is loaded after the trainer is for inference, unless nothing is loaded before it. What is left of a model with
+    few bits is never loaded in fp32 unasked (transformers 4: float16, quantizers/quantizer_bnb_4bit.py; 5:
+    `dtype="auto"`).
     """
     fast = [each for each in found if each.name == "from_pretrained" and each.of in _UNSLOTH]
     if fast:
@@ -449,32 +525,83 @@ def _of_model(found: Sequence[Call], told: list[Call], *, named: bool) -> dict[s
         stored = fast[0].arguments.get("use_gradient_checkpointing", "unsloth")
         return {**({} if adapted else _checkpoints(stored)), **_of_unsloth(fast[0])}
     every = [each for each in found if each.name == "from_pretrained" and _CLASSES.search(each.of)]
-    loads = _before_training(found, every)
-    named = named or bool(loads)
-    loads = loads if named else every
+    loads = _before_training(found, every) if named or _before_training(found, every) else every
     keys: dict[str, Any] = {}
     if loads:
         told.append(loads[0])
         given = loads[0].arguments
         given = {_LOADED_AS.get(name, name): value for name, value in given.items()}
-        keys = {name: given[name] for name in _LOADED if name in given and given[name] != "auto"}
+        keys = {name: given[name] for name in _LOADED if name in given}
         keys["model_name_or_path"] = given.get("pretrained_model_name_or_path", loads[0].first)
+        if named is not True and all(_LABELS.search(each.of) for each in loads):
+            keys |= {METHOD: CLASSIFIES, "num_labels": given.get("num_labels", 2)}
     kinds = [each for each in found if each.name in ("BitsAndBytesConfig", *_OTHER_BITS)]
-    kinds = _before_training(found, kinds) if named else kinds
+    kinds = _before_training(found, kinds) if named or loads is not every else kinds
     bits = [each for each in kinds if each.name == "BitsAndBytesConfig"]
+    known = _FEW_BITS.search(str(keys.get("model_name_or_path"))) is not None  # by the name of its repository
+    kinds = [
+        each for each in kinds if not (known and each.name in _BY_NAME) and each.arguments.get("dequantize") is not True
+    ]
     other = next(iter(kinds), None)
     if other is not None and not bits:
         message = "found in line {}; this value is not supported yet; leave it out to count 16-bit weights"
         raise UnsupportedError(other.name, message, other.line)
     if bits:
-        given = _one(bits).arguments
+        given = _single_call(bits).arguments
         keys |= {name: given[name] for name in ("load_in_4bit", "load_in_8bit") if name in given}
         if given.get("load_in_4bit"):
             keys["bnb_4bit_quant_type"] = given.get("bnb_4bit_quant_type", "fp4")
             keys["use_bnb_nested_quant"] = given.get("bnb_4bit_use_double_quant", False)
+    if loads and any(keys.get(name) for name in _BITS) and not any(keys.get(name) for name in _DTYPES):
+        keys["dtype"] = "auto"
     return keys
 
 
+def _unread(found: Sequence[Call], *, halved: bool) -> Iterator[Message]:
+    """Notes on arguments of loaders and trainers that nobody here knows, and on what is done to what they have made.
+
+    `halved` is whether the loop computes in 16 bits.
+    """
+    before = _before_training(found)
+    bits = any(each.name == "BitsAndBytesConfig" or each.arguments.keys() & {*_BITS} for each in before)
+    for each in before:
+        known = _NOT_OF_FAST if each.of in _UNSLOTH else _NOT_OF_MODEL
+        if each.name == "from_pretrained" and (each.of in _UNSLOTH or _CLASSES.search(each.of)):
+            yield from unread(each, (*known, *_LOADED, *_LOADED_AS))
+            if halved and not (bits or each.of in _UNSLOTH or each.arguments.keys() & {*_DTYPES}):
+                yield Message("line {}: it names no dtype: fp32 weights are counted, as transformers 4 loads them; "
+                              "transformers 5 loads them as the checkpoint stores them", each.line)  # fmt: skip
+        elif each.name == "resize_token_embeddings" and isinstance(each.first, int):
+            yield Message("line {}: not read of {}: {}", each.line, each.name, each.first)
+    for each in found:
+        if each.name in _TRAINERS:
+            yield from unread(each, (*_NOT_OF_TRAINER, *_OF_LOOP))
+
+
+_NOT_OF_TRAINER = (
+    "model", "args", "data_collator", "train_dataset", "eval_dataset", "processing_class", "tokenizer", "callbacks",
+    "formatting_func", "compute_metrics", "compute_loss_func", "optimizers", "preprocess_logits_for_metrics",
+    "peft_config", "dataset_text_field", "dataset_num_proc", "dataset_kwargs", "ref_model", "reward_funcs",
+    "reward_processing_classes", "teacher_model", "tools", "environment_factory", "rollout_func", "padding_value",
+    "label_pad_token_id", "image_processor", "feature_extractor", "generate_during_eval", "neftune_noise_alpha",
+)  # fmt: skip
+"""Arguments of trainers that are looked at elsewhere, and those that memory does not depend on."""
+_NOT_OF_MODEL = (
+    "pretrained_model_name_or_path", "quantization_config", "device_map", "max_memory", "trust_remote_code",
+    "use_cache", "cache_dir", "token", "use_auth_token", "revision", "code_revision", "low_cpu_mem_usage",
+    "local_files_only", "force_download", "resume_download", "offload_folder", "offload_state_dict", "num_labels",
+    "use_safetensors", "id2label", "label2id", "problem_type", "ignore_mismatched_sizes", "return_dict", "subfolder",
+    "variant", "pad_token_id", "bos_token_id", "eos_token_id", "pretraining_tp",
+)  # fmt: skip
+"""The same of `from_pretrained`."""
+_NOT_OF_FAST = (
+    *_NOT_OF_MODEL, "model_name", "max_seq_length", "load_in_16bit", "load_in_fp8", "full_finetuning", "qat_scheme",
+    "use_gradient_checkpointing", "fast_inference", "gpu_memory_utilization", "max_lora_rank", "random_state",
+    "rope_scaling", "fix_tokenizer", "resize_model_vocab", "disable_log_stats", "auto_model", "whisper_language",
+    "whisper_task", "unsloth_force_compile", "return_logits", "use_exact_model_name", "fullgraph",
+    "attn_implementation", "offload_embedding", "float32_mixed_precision", "unsloth_tiled_mlp", "text_only",
+)  # fmt: skip
+"""The same of Unsloth's loader (unsloth 2026.7, models/loader.py)."""
 _LOADED_SO = ("attn_implementation", "offload_embedding", "float32_mixed_precision", "unsloth_tiled_mlp", "text_only")
 """Arguments of Unsloth's loader that keep their names."""
 

@@ -40,7 +40,7 @@ from memcore.formats.writing import nested
 from memcore.messages import Message, joined
 from memcore.networks.quantized import refuse_mlx
 from memcore.tools.accounts import declared_elsewhere
-from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, pruned, whose
+from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, nearest_of_catalog, pruned
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, commanded, imported, of_composed, of_keys
 from memcore.tools.launchers import ElsewhereError, launched_with, over_file, own
@@ -499,7 +499,7 @@ def _stored(
     """
     if not alone:
         return {}, None, (described(listed),)
-    model = whose(listed)
+    model = nearest_of_catalog(listed)
     fewer = pruned(listed) if model is None else None
     if fewer is not None:
         return {"model": fewer[0]}, None, (Message("{}; {}", described(listed), fewer[1]),)

@@ -10,8 +10,9 @@ from memcore.formats.normalized import GPUS, OFFLOAD, RESHARD
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.formats.values import TRAINER_OPTIMIZERS
 from memcore.tools.fine_tuning import LOOP, LOOPS, SCRIPT, SHARDS, TRAINED, UNSAID
-from memcore.tools.loops import of_factory_v1, of_swift
+from memcore.tools.loops import of_factory_v1
 from memcore.tools.methods import SWIFT_KEYS, written
+from memcore.tools.swift_loop import of_swift
 from memcore.tools.swift_releases import OLD_PROGRAMS, TWO_KEYS
 from memcore.tools.switches import SWITCHES
 from memcore.tools.towers import FREEZES, TRAINABLE
@@ -107,7 +108,7 @@ MS_SWIFT = Tool(
 )  # fmt: skip
 
 
-def _of(name: str) -> str:
+def _setting_of(name: str) -> str:
     """The setting behind a key of ours."""
     return next(each.path for each in SHARDS if each.name == name)
 
@@ -147,7 +148,7 @@ LLAMA_FACTORY_V1 = Tool(
         Meaning(sets={Training.adapter.type: "lora"}, keys={"peft_config.name": "lora"}),
         Meaning(sets={EngineSettings.type: "fsdp"}, keys={"dist_config.name": "fsdp2"}),
         *(
-            Meaning(sets={_of(name): value}, keys={"dist_config.name": "fsdp2", key: value})
+            Meaning(sets={_setting_of(name): value}, keys={"dist_config.name": "fsdp2", key: value})
             for name, key, value in ((OFFLOAD, "dist_config.offload_params", True),
                                      (RESHARD, "dist_config.reshard_after_forward", False))
         ),

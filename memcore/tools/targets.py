@@ -31,7 +31,7 @@ def targets(found: object) -> object:
             _ends(found) if pattern else [each.strip().rpartition(".")[2] for each in found.split(",")]
         )
     elif isinstance(found, list):
-        parts = [part.strip() if isinstance(part, str) else part for each in found for part in _apart(each)]
+        parts = [part.strip() if isinstance(part, str) else part for each in found for part in _names_in(each)]
         listed = [
             end for each in parts for end in ([each] if each in _LINEAR or not isinstance(each, str) else _ends(each))
         ]
@@ -42,8 +42,8 @@ def targets(found: object) -> object:
     return list(dict.fromkeys(each for each in listed if each != ""))
 
 
-def _apart(found: object) -> Sequence[object]:
-    """An item of a list, which on a command line may end with a comma or hold several names."""
+def _names_in(found: object) -> Sequence[object]:
+    """Return an item of a list, which on a command line may end with a comma or hold several names."""
     plain = isinstance(found, str) and re.fullmatch(r"[\w.\s,-]+", found)
     return [each for each in found.split(",") if each.strip()] if isinstance(found, str) and plain else [found]
 
@@ -56,7 +56,7 @@ _SOME_LAYERS = re.compile(r"(?:layers|blocks|\bh)\\?\.(?:\(\??:?)?\[?\d(?!-9\])"
 
 
 def _ends(pattern: str) -> list[str]:
-    """The last names of the paths that a pattern matches.
+    """Return the last names of the paths that a pattern matches.
 
     Raises UnsupportedError for a pattern whose end is not a choice of names, or that is of some layers alone.
     """
@@ -83,7 +83,7 @@ def _ends(pattern: str) -> list[str]:
 
 
 def _last(pattern: str) -> str:
-    """The end of a pattern that is letters and choices in brackets."""
+    """Return the end of a pattern that is letters and choices in brackets."""
     end = len(pattern.rstrip("$"))
     at = end
     while at > 0:

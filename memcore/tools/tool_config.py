@@ -49,7 +49,7 @@ class ToolConfig:
 
 
 def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolConfig:
-    """What a tool is told of a job; `taken` is what an estimate takes for what the config leaves open."""
+    """Return what a tool is told of a job; `taken` is what an estimate takes for what the config leaves open."""
     known = {**_OURS, **_dropout(tool, config), **taken}
     config = _with_assumed(tool, config, known)
     keys: dict[str, Any] = {**model_keys(tool, config), **tool.always}
@@ -72,14 +72,14 @@ def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolCon
 
 
 def _environment(tool: Tool, config: Config) -> str:
-    """The variables of the tool's processes, where it does not set them as the job has them."""
+    """Return the variables of the tool's processes, where it does not set them as the job has them."""
     names = registry.merged("spelling", "TOOL_NAMES").get(config[EngineSettings.type] or "none", {})
     told = [each for each in PATHS if each in names and (tool.defaults.get(each) or False) != config.get(each)]
     return written(config, told)
 
 
 def _dropout(tool: Tool, config: Config) -> dict[str, float]:
-    """What the model's own config says of dropout, for tools that do not read it."""
+    """Return what the model's own config says of dropout, for tools that do not read it."""
     if _HIDDEN not in tool.defaults:
         return {}
     try:
@@ -91,7 +91,7 @@ def _dropout(tool: Tool, config: Config) -> dict[str, float]:
 
 
 def _with_assumed(tool: Tool, config: Config, known: Mapping[str, Any]) -> Config:
-    """The config with what was assumed, where the tool would take something else."""
+    """Return the config with what was assumed, where the tool would take something else."""
     sizes = {_DATA: data_ranks(config), _GPUS: gpus_of(config)}
     known = {**known, **{path: size for path, size in sizes.items() if size}}
     adapts = _adapts(tool, config, known)
@@ -112,7 +112,7 @@ def _adapts(tool: Tool, config: Config, known: Mapping[str, Any]) -> bool:
 
 
 def keys_of(tool: Tool, config: Config, path: str, known: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The keys that say one setting; none if the tool has no words for its value."""
+    """Yield the keys that say one setting; none if the tool has no words for its value."""
     value = config.get(path)
     if any(config.get(other) != wanted for other, wanted in tool.only_with.get(path, {}).items()):
         return
@@ -122,7 +122,7 @@ def keys_of(tool: Tool, config: Config, path: str, known: Mapping[str, Any]) -> 
                 yield from [(key.name, True)] if value else [(key.off, True)] if key.off else []
             else:
                 times = (config.get(key.times) or 1) if key.times else 1
-                theirs = value * times if times != 1 else _theirs(key, value)
+                theirs = value * times if times != 1 else _key_value(key, value)
                 yield from [] if theirs is None else [(key.name, theirs)]
             return
     meant = [each for each in tool.meanings if each.sets.get(path) == value and path in each.sets]
@@ -138,7 +138,7 @@ def _has_word(key: Key, value: Any) -> bool:
     return value in key.values if key.values is not None else not key.but or value != key.but
 
 
-def _theirs(key: Key, value: Any) -> Any:
+def _key_value(key: Key, value: Any) -> Any:
     if key.spelled is not None:
         return key.spelled(value)
     if key.joined and isinstance(value, list):
@@ -154,7 +154,7 @@ def _means(config: Config, path: str, wanted: object, taken: Mapping[str, Any], 
 
 
 def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
-    """The keys that name the model, or describe it."""
+    """Return the keys that name the model, or describe it."""
     model = config.model
     if tool.described is not None:
         model = tool.described(config) or model
@@ -176,7 +176,7 @@ def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
 
 
 def _in_all(tool: Tool, config: Config, keys: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The sequences of a whole step, and how many groups hold all shards: what follows from several settings."""
+    """Yield the sequences of a whole step, and how many groups hold all shards: what follows from several settings."""
     whole = whole_batch(config, tool.named)
     if tool.batch and whole is not None:
         yield tool.batch, whole
@@ -188,7 +188,7 @@ def _in_all(tool: Tool, config: Config, keys: Mapping[str, Any]) -> Iterator[tup
 
 
 def _command(tool: Tool, config: Config, keys: Mapping[str, Any]) -> tuple[str, bool]:
-    """What starts the tool, and whether that says on how many GPUs."""
+    """Return what starts the tool, and whether that says on how many GPUs."""
     script = tool.scripts.get(str(keys.get("*architecture")), "")
     gpus = gpus_of(config)
     launch = tool.launch_of(config) if tool.launch_of is not None else tool.launch

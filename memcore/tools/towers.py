@@ -37,7 +37,7 @@ class Freezes:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """All of its keys."""
+        """Return all of its keys."""
         return (*self.parts, *((self.language,) if self.language else ()))
 
 
@@ -96,7 +96,7 @@ _ONLY_TOWERS = "training only the towers is not supported yet"
 
 
 def trained_parts(tool: str, keys: dict[str, Any], model: object) -> dict[str, Any]:
-    """What of a model with towers a full fine-tune trains, under `*trainable`; empty where all of it does.
+    """Return what of a model with towers a full fine-tune trains, under `*trainable`; empty where all of it does.
 
     The keys that say so are taken out of `keys`. Raises UnsupportedError where the language model is frozen.
     """
@@ -113,7 +113,7 @@ def trained_parts(tool: str, keys: dict[str, Any], model: object) -> dict[str, A
 
 
 def trained_by_script(keys: dict[str, Any], model: object) -> dict[str, Any]:
-    """The same for the keys of the first of the widespread scripts that has one of them."""
+    """Return the same for the keys of the first of the widespread scripts that has one of them."""
     for each in _SCRIPTS:
         if not keys.keys().isdisjoint(FREEZES[each].keys):
             return trained_parts(each, keys, model)
@@ -124,18 +124,18 @@ SCRIPT_KEYS = tuple(key for each in _SCRIPTS for key in FREEZES[each].keys)
 
 
 def _absent(row: Freezes, key: str) -> bool:
-    """What an absent key says."""
+    """Return what an absent key says."""
     return (key in row.unless) != row.trains
 
 
 def _stands_within(model: object, names: str) -> bool:
-    """Whether a model's projector stands within a module of such a name."""
+    """Return whether a model's projector stands within a module of such a name."""
     weights = outside_layers(find_model(model).network) if isinstance(model, str) else ()
     return any(re.search(names, weight.name) for weight in weights if weight.kind in PROJECTOR)
 
 
 def keys_of_towers(tool: str) -> Callable[[Config], Mapping[str, Any]]:
-    """The keys that say which of a model's towers and projectors a full fine-tune trains."""
+    """Return the keys that say which of a model's towers and projectors a full fine-tune trains."""
     row = FREEZES[tool]
 
     def keys(config: Config) -> Mapping[str, Any]:

@@ -96,10 +96,16 @@ def _learns(config: Config) -> dict[str, Any]:
     return {"precompute_ref_log_probs": True} if asked else {}
 
 
+_UNSAID: Mapping[str, object] = {
+    "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "optim": "adamw_torch_fused",
+}  # fmt: skip
+"""Defaults of transformers', in whose place Unsloth has its own (unsloth 2026.7, models/rl.py)."""
+
+
 def _arguments(keys: Mapping[str, Any]) -> dict[str, Any]:
     """What is the trainer's own."""
     own = {name: value for name, value in keys.items() if name not in _ELSEWHERE}
-    return {"output_dir": "outputs", **nested(own)}
+    return {"output_dir": "outputs", **_UNSAID, **nested(own)}
 
 
 UNSLOTH = replace(

@@ -33,7 +33,7 @@ CLASSES = {
 
 @lru_cache(maxsize=32)
 def table(name: str) -> Mapping[str, str]:
-    """The keys of a table with their classes.
+    """Return the keys of a table with their classes.
 
     >>> table("transformers")["optim"]
     '='
@@ -44,7 +44,7 @@ def table(name: str) -> Mapping[str, str]:
 
 @lru_cache(maxsize=32)
 def vocabulary(tables: tuple[str, ...]) -> Mapping[str, str]:
-    """The keys of several tables; the first that has a key decides."""
+    """Return the keys of several tables; the first that has a key decides."""
     found: dict[str, str] = {}
     for name in reversed(tables):
         found |= table(name)
@@ -63,7 +63,7 @@ _TRACKERS = ("wandb_", "swanlab_", "mlflow_", "comet_")
 
 
 def class_of(tables: tuple[str, ...], key: str) -> str | None:
-    """The class of a key, or of what it is called below its section; None if the tool has no such key."""
+    """Return the class of a key, or of what it is called below its section; None if the tool has no such key."""
     known = vocabulary(tables)
     bare = key.rpartition(".")[2]
     above = key.partition(".")[0]
@@ -78,7 +78,7 @@ _NOT = "--no-"
 
 
 def class_of_off(tables: tuple[str, ...], flag: str) -> str | None:
-    """The class of a switch that a flag turns off; None for another flag."""
+    """Return the class of a switch that a flag turns off; None for another flag."""
     return class_of(tables, f"--{flag.removeprefix(_NOT)}") if flag.startswith(_NOT) else None
 
 
@@ -96,12 +96,12 @@ def unabbreviated(tables: tuple[str, ...], flag: str) -> str:
 
 
 def is_flag(tables: tuple[str, ...], flag: str) -> bool:
-    """Whether a program has a flag, or a switch that it turns off."""
+    """Return whether a program has a flag, or a switch that it turns off."""
     return bool(class_of(tables, flag) or class_of_off(tables, flag))
 
 
 def nearest_key(tables: tuple[str, ...], key: str, closely: bool = False) -> str | None:
-    """The real key that is most like one; `closely` only where memory may depend on a slip of the fingers."""
+    """Return the real key that is most like one; `closely` only where memory may depend on a slip of the fingers."""
     if closely:
         if len(key) < _SHORT:
             return None

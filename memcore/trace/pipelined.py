@@ -142,7 +142,7 @@ class PipeliningRuntime(Runtime):
             self.returned.append(new(self.step.tape, logits.shape, logits.dtype, "returned_output"))
 
     def holds(self, kept: object) -> object:
-        """The last stage's logits, in `fwd_cache`."""
+        """Return the last stage's logits, in `fwd_cache`."""
         return (kept[0] if isinstance(kept, tuple) else kept) if self.last else None
 
     def landed(self, flight: Flight) -> None:
@@ -205,7 +205,7 @@ def record_stage(step: Step, forward: Forward, plan: Pipeline) -> Runtime:
 
 
 def fly(runtime: Runtime, forward: Forward, *, final: bool) -> Flight:
-    """The forward pass of a micro-batch."""
+    """Return the forward pass of a micro-batch."""
     step = runtime.step
     step.tape.enter("forward", "inputs")
     given: list[Gradient] = []
@@ -237,7 +237,7 @@ def _received(runtime: Runtime, given: list[Gradient]) -> Tensor:
 
 
 def standing(runtime: Runtime, forward: Forward, times: str = IN_FLIGHT, *, final: bool) -> Flight:
-    """The forward pass of a micro-batch that stands for several: what it leaves behind is there as often."""
+    """Return the forward pass of a micro-batch that stands for several: what it leaves behind is there as often."""
     tape = runtime.step.tape
     tape.flight = []
     found = fly(runtime, forward, final=final)

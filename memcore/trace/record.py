@@ -65,33 +65,76 @@ def program_of(recipe: Recipe) -> Program:
         tape = repeated(first, turns(recipe))
         if tape is not None:
             return Program(tape)
-    return _surely(lambda: recorded(recipe))
+    return _surely(partial(recorded, recipe))
 
 
 @lru_cache(maxsize=128)
 def first_micro_batch(recipe: Recipe) -> First:
     """Record a step of one micro-batch, with where each gradient would go if there were one to add it to."""
-    return _surely(lambda: _first(recipe))
 
+    def record() -> First:
+        step, code = _begun(recipe)
+        step.tape.handed = []
+        _run(step, code)
+        return first_of(step.tape)
 
-def _first(recipe: Recipe) -> First:
-    step = Step(recipe, engine_of(recipe.sharding.engine).runtime)
-    code = code_of(recipe.implementation)
-    step.tape.handed = []
-    _run(step, code)
-    return first_of(step.tape)
-
-
-def _run(step: Step, code: LayerCode) -> None:
-    enough = _enough.get()
-    step.passed = None if enough is None else partial(_look, step, enough)
-    step.record(code.forward, code.inputs)
+    return _surely(record)
 
 
 @lru_cache(maxsize=512)
 def forward_of(recipe: Recipe) -> Program:
     """Record the forward pass of a first micro-batch alone, with everything that it keeps for the backward pass."""
-    return _surely(lambda: _ahead(recipe))
+
+    def record() -> Program:
+        step, code = _begun(recipe)
+        kept = step.ahead(code.forward, code.inputs)
+        program = Program(step.tape)
+        del kept  # what autograd holds for the backward pass is alive where the tape ends
+        return program
+
+    return _surely(record)
+
+
+@lru_cache(maxsize=512)
+def evaluation_of(recipe: Recipe) -> Program:
+    """Record a forward pass without gradients."""
+
+    def record() -> Program:
+        step, code = _begun(recipe)
+        step.evaluate(code.forward, code.inputs)
+        return Program(step.tape)
+
+    return _surely(record)
+
+
+def recorded(recipe: Recipe) -> Program:
+    """Record every micro-batch of a step."""
+    step, code = _begun(recipe)
+    if recipe.pipeline is None:
+        _run(step, code)
+        return Program(step.tape)
+    kept: object
+    if recipe.pipeline.waiting:
+        runtime = engine_of(recipe.sharding.engine).runtime
+        steps = [step, *(Step(other, runtime, step.tape) for other in recipe.pipeline.others)]
+        kept = record_rank(steps, code.forward, recipe.pipeline)
+    else:
+        kept = record_stage(step, code.forward, recipe.pipeline)
+    program = Program(step.tape)
+    del kept  # the tape ends before what the schedule still holds goes
+    return program
+
+
+def _begun(recipe: Recipe) -> tuple[Step, LayerCode]:
+    """Return a step of which nothing is recorded yet, and the code of its layers."""
+    return Step(recipe, engine_of(recipe.sharding.engine).runtime), code_of(recipe.implementation)
+
+
+def _run(step: Step, code: LayerCode) -> None:
+    """Record a step; one that is looked at after its first forward pass may end there (`stopping`)."""
+    enough = _enough.get()
+    step.passed = None if enough is None else partial(_look, step, enough)
+    step.record(code.forward, code.inputs)
 
 
 def _surely(record: Callable[[], _Recorded]) -> _Recorded:
@@ -102,43 +145,3 @@ def _surely(record: Callable[[], _Recorded]) -> _Recorded:
             again = record()
             found, sure = again, again.events == found.events
         return found
-
-
-def _ahead(recipe: Recipe) -> Program:
-    step = Step(recipe, engine_of(recipe.sharding.engine).runtime)
-    code = code_of(recipe.implementation)
-    kept = step.ahead(code.forward, code.inputs)
-    program = Program(step.tape)
-    del kept  # what autograd holds for the backward pass is alive where the tape ends
-    return program
-
-
-def recorded(recipe: Recipe) -> Program:
-    """Record every micro-batch of a step."""
-    runtime, code = engine_of(recipe.sharding.engine).runtime, code_of(recipe.implementation)
-    step = Step(recipe, runtime)
-    if recipe.pipeline is None:
-        _run(step, code)
-        return Program(step.tape)
-    kept: object
-    if recipe.pipeline.waiting:
-        steps = [step, *(Step(other, runtime, step.tape) for other in recipe.pipeline.others)]
-        kept = record_rank(steps, code.forward, recipe.pipeline)
-    else:
-        kept = record_stage(step, code.forward, recipe.pipeline)
-    program = Program(step.tape)
-    del kept  # the tape ends before what the schedule still holds goes
-    return program
-
-
-@lru_cache(maxsize=512)
-def evaluation_of(recipe: Recipe) -> Program:
-    """Record a forward pass without gradients."""
-    return _surely(lambda: _evaluated(recipe))
-
-
-def _evaluated(recipe: Recipe) -> Program:
-    step = Step(recipe, engine_of(recipe.sharding.engine).runtime)
-    code = code_of(recipe.implementation)
-    step.evaluate(code.forward, code.inputs)
-    return Program(step.tape)

@@ -216,7 +216,7 @@ class Step:
             del seen
             self._hosted.settle()
             y = y if around else self.runtime.leave(slot.unit, y)
-        self._backward_begins(y, "backward", slot.unit, slot.repeats)
+        self._backward_begins(y, slot.unit, slot.repeats)
         return y
 
     def _wrapped(self, slot: Slot, forward: Callable[..., Tensor], x: Tensor, *more: Tensor) -> Tensor:
@@ -257,7 +257,7 @@ class Step:
 
         self.tape.enter("forward", first.unit, first.repeats)
         y = self._checkpoint(first.unit, run, *inputs)
-        self._backward_begins(y, "backward", first.unit, first.repeats)
+        self._backward_begins(y, first.unit, first.repeats)
         return y
 
     def _checkpoint(self, unit: str, run: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
@@ -287,7 +287,7 @@ class Step:
 
     def ended(self, x: Tensor, place: str) -> Tensor:
         """Return the result of a place outside the layers: when its gradient exists, the backward pass is there."""
-        self._backward_begins(x, "backward", place)
+        self._backward_begins(x, place)
         return x
 
     def after_layers(self) -> None:
@@ -304,21 +304,18 @@ class Step:
             attach(
                 [x], learned, [], lambda g, s: [new(self.tape, p.shape, p.dtype, "weight_gradient") for p in learned]
             )
-        self._backward_begins(x, "backward", "embedding")
+        self._backward_begins(x, "embedding")
 
     def loss_begins(self, hidden_states: Tensor) -> None:
         """The head comes next: from here until the hidden states' gradient exists it is the loss's turn."""
         self.tape.enter("loss", "head and loss")
-        self._backward_begins(hidden_states, "backward", "final norm")
+        self._backward_begins(hidden_states, "final norm")
 
-    def begin_loss(self, place: str) -> None:
-        """A stretch of head and loss begins."""
-        self.tape.enter("loss", place)
-
-    def _backward_begins(self, x: Tensor, phase: str, place: str, repeats: str | None = None) -> None:
+    def _backward_begins(self, x: Tensor, place: str, repeats: str | None = None) -> None:
+        """Have the backward pass name its place when it comes to a tensor."""
         tape = self.tape
         if x.node is not None:
-            x.node.before.insert(0, lambda: tape.enter(phase, place, repeats))
+            x.node.before.insert(0, lambda: tape.enter("backward", place, repeats))
 
 
 def turns(recipe: Recipe) -> list[tuple[int, int]]:

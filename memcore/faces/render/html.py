@@ -22,6 +22,7 @@ from memcore.memory.estimate import Estimate
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger
 from memcore.memory.rank import Rank, outside_allocator
 from memcore.questions.describe import readable, reason, symbols, verdict, when, why
+from memcore.serving.published import as_published
 from memcore.units import format_bytes, format_count
 
 ICONS = {"fits": "✓", "tight": "!", "over": "≈", "no": "✕", "unknown": "?"}
@@ -54,7 +55,8 @@ def stages(estimate: Estimate, rank: Rank | None = None) -> Iterator[dict[str, s
     }
     yield {"timeline": step(estimate, rank), "moments": moments(estimate)}
     yield {"ledger": ledger(estimate)}
-    yield {"assumptions": assumptions(estimate.assumptions), "model-view": model_html(estimate.job.model)}
+    published = as_published(estimate.job.config.model)
+    yield {"assumptions": assumptions(estimate.assumptions), "model-view": model_html(estimate.job.model, published)}
 
 
 def sections(estimate: Estimate) -> dict[str, str]:

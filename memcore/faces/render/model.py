@@ -154,7 +154,7 @@ def _caches(model: Model) -> Iterator[tuple[str, str]]:
         yield "kept in modules per sequence, elements", f"{model.kept_elements:,}"
 
 
-def model_html(model: Model) -> str:
+def model_html(model: Model, published: Published = None) -> str:
     """Return the page's view: the strip of layers, and the same as tables."""
     rows = [
         (row.layers, translated(row.mixer), translated(row.ffn), f"{row.parameters:,}", f"{row.cached:,}")
@@ -162,7 +162,7 @@ def model_html(model: Model) -> str:
     ]
     warnings = "".join(f'<p class="warning">{escape(translated(each))}</p>' for each in model.warnings)
     columns = ("Layers", "Mixer", "Feed-forward", "Parameters each", "Cached per token")
-    sizes = _table("Sizes", ("Size", "Value"), _said((*_widths(model), *_caches(model))))
+    sizes = _table("Sizes", ("Size", "Value"), _said((*_widths(model), *_size_of(published), *_caches(model))))
     counts = _table("Parameters", ("Part", "Parameters"), _said(_counts(model)))
     tables = f'{_table("Layers", columns, rows)}<div class="halves"><div>{counts}</div><div>{sizes}</div></div>'
     head = escape(say("model-parameters", name=model.name, count=format_count(model.parameters)))

@@ -22,6 +22,7 @@ from memcore.serving.answers import curve, sleep_phases
 from memcore.serving.entries import CATEGORIES
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
+from memcore.serving.published import as_published
 from memcore.units import format_bytes, format_count
 
 
@@ -39,7 +40,8 @@ def serving_stages(found: ServingEstimate) -> Iterator[dict[str, str]]:
         "legend": _legend(found),
     }
     yield {"readings": _readings(found), "ledger": _ledger(found)}
-    yield {"assumptions": _assumptions(found), "model-view": model_html(found.job.model), "moments": _points(found)}
+    view = model_html(found.job.model, as_published(found.job.config.model))
+    yield {"assumptions": _assumptions(found), "model-view": view, "moments": _points(found)}
     yield {"timeline": _answers(found) + users_chart(found)}
 
 

@@ -123,6 +123,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "{key} is a key of {method}, so this method is assumed": "{key} 是 {method} 的键，因此按该方法处理",
     "only the update is counted, not generation": "只计更新，不计生成",
     # Keys that became no setting
+    "It calls {count} trainers": "其中调用了 {count} 个训练器",
     "It has {count} commands for {jobs} jobs": "其中有 {count} 条命令，即 {jobs} 个任务",
     "append its number to the file name, as in FILE#2, or keep only one: {commands}": (
         "请在文件名后写上编号选择一条（如 FILE#2），或只保留一条：{commands}"
@@ -170,8 +171,20 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "found in line {line}": "位于第 {line} 行",
     "line {line}: parameters that it freezes are counted as trained": "第 {line} 行：其冻结的参数按可训练计算",
+    "{script} is not read, and adapters and few bits that it sets by itself are not counted": (
+        "未读取 {script}，其自行设置的适配器和低比特量化不计入"
+    ),
+    "describe them with {adapter} and {quantization}": "请用 {adapter} 和 {quantization} 描述",
     "name what trains with {path}": "请用 {path} 指明训练的部分",
     "{keys} has no effect with tuner_type {kind}": "{keys:s} 在 tuner_type {kind} 下无效",
+    "line {line}: not read of {name}: {arguments}": "第 {line} 行：未读取 {name} 的：{arguments}",
+    "line {line}: it names no dtype: fp32 weights are counted, as transformers 4 loads them": (
+        "第 {line} 行：未指明 dtype：按 fp32 权重计算，与 transformers 4 的加载方式相同"
+    ),
+    "transformers 5 loads them as the checkpoint stores them": "transformers 5 按 checkpoint 存储的 dtype 加载",
+    "its adapter in line {line} is in another file: describe the adapter with {path}": (
+        "第 {line} 行的适配器在另一个文件中：请用 {path} 描述适配器"
+    ),
     "zero_stage has no effect without --use_deepspeed: accelerate's file shards with FSDP": (
         "没有 --use_deepspeed 时 zero_stage 不起作用：accelerate 的文件使用 FSDP 切分"
     ),

@@ -133,14 +133,16 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "not supported yet for {model}'s experts with transformers 4": "暂不支持 transformers 4 中 {model} 的专家",
     "8 bits are not supported yet for routed experts with transformers 4": "transformers 4 的路由专家暂不支持 8 位",
     "not supported yet for experts that have biases": "暂不支持带偏置的专家",
-    "'gptq' is supported only with engine.type none or ddp and transformers' layers": (
-        "'gptq' 仅支持 engine.type none、ddp 与 transformers 的层"
+    "GPTQ and AWQ are supported only with engine.type none or ddp and transformers' layers": (
+        "GPTQ 与 AWQ 仅支持 engine.type none、ddp 与 transformers 的层"
     ),
-    "'gptq' is not supported yet for {model}'s experts with transformers 5": (
-        "'gptq' 暂不支持 transformers 5 中 {model} 的专家"
+    "GPTQ and AWQ are not supported yet for {model}'s experts with transformers 5": (
+        "GPTQ 与 AWQ 暂不支持 transformers 5 中 {model} 的专家"
     ),
-    "'gptq' is not supported yet for {model}, whose layers are Conv1D": "'gptq' 暂不支持 {model}，其层为 Conv1D",
-    "only lora is supported next to 'gptq' so far": "目前与 'gptq' 同用的只支持 lora",
+    "GPTQ and AWQ are not supported yet for {model}, whose layers are Conv1D": (
+        "GPTQ 与 AWQ 暂不支持 {model}，其层为 Conv1D"
+    ),
+    "only lora is supported next to GPTQ and AWQ so far": "目前与 GPTQ、AWQ 同用的只支持 lora",
     "transformers splits Llama 4's experts to quantize them, which is not supported yet": (
         "transformers 会拆开 Llama 4 的专家再量化：暂不支持"
     ),

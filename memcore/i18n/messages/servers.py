@@ -203,23 +203,19 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "{key} is not used: with flash attention TGI takes what the warmup leaves": (
         "{key} 不起作用：使用 flash attention 时，TGI 取预热后剩下的显存"
     ),
-    'llama.cpp ends with "ggml_vulkan: Requested buffer size exceeds device memory allocation limit": {what} takes '
-    "{size}, and Vulkan drivers allocate 4 GiB at once": (
-        'llama.cpp 以 "ggml_vulkan: Requested buffer size exceeds device memory allocation limit" 退出：{what}需要 '
-        "{size}，而 Vulkan 驱动单次最多分配 4 GiB"
+    "{what} takes {size}": "{what}需要 {size}",
+    "{driver} allocates at most {limit} at once": "{driver}单次最多分配 {limit}",
+    "a Vulkan driver": "Vulkan 驱动",
+    "AMD's own Vulkan driver": "AMD 自有的 Vulkan 驱动",
+    "the host computes it, slowly, and the GPU holds less than this": "由主机计算，速度较慢，GPU 的实际占用低于此值",
+    'llama.cpp ends with "ggml_vulkan: Requested buffer size exceeds device memory allocation limit"': (
+        'llama.cpp 以 "ggml_vulkan: Requested buffer size exceeds device memory allocation limit" 退出'
     ),
-    "it starts with a smaller ubatch, with flash attention, or in a build from b{build} on": (
-        "减小 ubatch、启用 flash attention 或使用 b{build} 及更新的版本即可启动"
+    "use a smaller ubatch, flash attention, or a build from b{build} on": (
+        "请减小 ubatch、启用 flash attention，或使用 b{build} 及更新的版本"
     ),
-    "{what} takes {size}: AMD's own Vulkan driver allocates 2 GiB at once, and llama.cpp does not start with it": (
-        "{what}需要 {size}：AMD 自有的 Vulkan 驱动单次最多分配 2 GiB，此时 llama.cpp 无法启动"
-    ),
-    "Mesa's allocates 4 GiB, and a build from b{build} on takes either": (
-        "Mesa 的驱动可分配 4 GiB；b{build} 及更新的版本用哪种都能启动"
-    ),
-    "{what} takes {size}, more than Vulkan drivers allocate at once (4 GiB): the host computes it, slowly, and the GPU "
-    "holds less than this": (
-        "{what}需要 {size}，超过 Vulkan 驱动单次可分配的 4 GiB：由主机计算，速度较慢，GPU 的实际占用低于此值"
+    "llama.cpp starts with Mesa's driver, or from build b{build} on": (
+        "使用 Mesa 的驱动或 b{build} 及更新的版本即可启动"
     ),
     "a compute buffer": "一块 compute buffer",
     "an intermediate result": "一个中间结果",

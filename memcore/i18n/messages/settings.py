@@ -167,6 +167,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "log": "日志",
     "the file": "文件",
     "the command": "命令",
+    "the script": "脚本",
     "the recipe": "配方",
     "line {number}": "第 {number} 行",
     "expected a memcore config with a 'model', or a config.json with a 'model_type'": (

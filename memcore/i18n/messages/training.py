@@ -41,7 +41,6 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "supported only on transformers layers, unquantized or quantized by bitsandbytes": (
         "仅支持 transformers 的层：未量化，或由 bitsandbytes 量化"
     ),
-    "{kind} adds no tokens": "{kind} 不添加 token",
     "{model} has no linear layers with supported adapters": "{model} 没有支持适配器的线性层",
     "as most recipes do": "与多数训练配方相同",
     "found {loss}, which bypasses an adapter on the head": "值为 {loss}，它会绕过输出头的适配器",
@@ -57,8 +56,8 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "supported only with transformers' layers": "仅支持 transformers 的层",
     "supported only with sdpa attention and without quantization": "仅支持 sdpa 注意力且不量化",
     "supported only with engine.type none or ddp": "仅支持 engine.type none 或 ddp",
-    "{kind} has none": "{kind} 没有此项",
-    "{kind} has no rank": "{kind} 没有秩",
+    "{kind} has no {setting}": "{kind} 没有 {setting:s}",
+    "norms: {names}": "归一化层：{names:s}",
     "as in PEFT's examples": "与 PEFT 的示例相同",
     "PEFT's prefix tuning does not support activation checkpointing": (
         "PEFT 的 prefix tuning 不支持激活检查点（重计算）"
@@ -70,7 +69,6 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "needs identical layers, and more than 2 of them, unlike {model}": "需要各层相同且多于 2 层，{model} 不满足",
     "with an adapter, only the adapter is trained": "有适配器时只训练适配器",
     "parts of parameter names: {names}, or all": "参数名的片段：{names:s}，或 all",
-    "applies to lora and dora, found {kind}": "仅适用于 lora 和 dora，当前为 {kind}",
     # Optimizers
     "{optimizer} supports {names}": "{optimizer} 支持 {names:s}",
     "the step on the host runs after the backward pass": "在主机上的更新在反向传播之后进行",

@@ -85,7 +85,7 @@ def buffers(network: Network) -> Sequence[Buffer]:
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
-    """The loss of one micro-batch; the loop's `logits` live until the next forward pass has returned."""
+    """Return the loss of one micro-batch; the loop's `logits` live until the next forward pass has returned."""
     network, tape = step.recipe.network, batch.tokens.tape
     tokens = step.enter("root", batch.tokens)
     with tape.at(network.embedding_and_head.embedding.name.removesuffix(".weight")):
@@ -120,7 +120,7 @@ def _tables(step: Step) -> tuple[Tensor, Tensor]:
 
 
 def _head(step: Step, x: Tensor) -> list[Tensor]:
-    """The logits, in chunks of the sequence if there are several."""
+    """Return the logits, in chunks of the sequence if there are several."""
     head, count = step.recipe.network.embedding_and_head.head, step.recipe.loss.chunks
     batch, length, *rest = x.shape
     parts = split(x, (batch, Quotient((length,), count), *rest), count, cut=1) if count > 1 else [x]

@@ -102,7 +102,7 @@ def _scaled(part: Any, dtype: str) -> Any:
 
 
 def linear_targets(network: Network, targets: Collection[str]) -> tuple[str, ...]:
-    """The last parts of the names of the linear layers that these targets are."""
+    """Return the last parts of the names of the linear layers that these targets are."""
     return tuple(dict.fromkeys(name for layer in network.kinds for name in _names(layer, targets)))
 
 

@@ -22,7 +22,7 @@ the second."""
 
 
 def chunked_loss(step: Step, hidden_states: Tensor, labels: Tensor, head: Callable[[Tensor], Tensor]) -> Tensor:
-    """The loss, from which a backward pass goes on with the collected gradient."""
+    """Return the loss, from which a backward pass goes on with the collected gradient."""
     chunks = step.recipe.loss.chunks
     shape: Shape = (1, Quotient(hidden_states.shape[:2], chunks), *hidden_states.shape[2:])
     collected = like(hidden_states, "collected_gradient", "fp32")
@@ -37,7 +37,7 @@ def chunked_loss(step: Step, hidden_states: Tensor, labels: Tensor, head: Callab
 
 def _run(step: Step, hidden_states: Tensor, labels: Tensor, head: Callable[[Tensor], Tensor]) -> None:
     """Head, loss and backward pass of one part; the gradient is copied into its place and goes."""
-    step.begin_loss("chunk of the loss")
+    step.tape.enter("loss", "chunk of the loss")
     logits = head(hidden_states)
     loss = causal_lm_loss(logits, labels, step.recipe.loss.of_a_chunk)
     del logits
@@ -45,14 +45,14 @@ def _run(step: Step, hidden_states: Tensor, labels: Tensor, head: Callable[[Tens
 
 
 def _leaf(hidden_states: Tensor, shape: Shape) -> Tensor:
-    """A part of the hidden states outside their graph, whose gradient goes when it has been copied."""
+    """Return a part of the hidden states outside their graph, whose gradient goes when it has been copied."""
     part = view(hidden_states, shape)
     attach([part], [], [], lambda gradients, saved: [])
     return part
 
 
 def _bridge(hidden_states: Tensor, gradient: Tensor) -> Tensor:
-    """The loss, whose backward pass hands on what was collected."""
+    """Return the loss, whose backward pass hands on what was collected."""
     tape = hidden_states.tape
     saved = save(tape, gradient)
     loss = new(tape, (), "fp32", "nll_loss")

@@ -46,7 +46,7 @@ def interleaved_experts(x: Tensor, factor: Tensor | None, weights: Weights, part
 
 
 def _repeated(weights: Weights, bias: Weight, rows: Shape, counts: Tensor) -> Tensor:
-    """A row of the biases, and one of zeros for rows that stand for no token, for each row of the input."""
+    """Return a row of the biases, and one of zeros for rows that stand for no token, for each row of the input."""
     tape, parameter = counts.tape, weights[bias.name]
     table = cat([parameter, new(tape, (1, *bias.axes[1]), parameter.dtype, "zeros")], parameter.shape)
     indices = new(tape, rows[:-1], "int64", "repeat_interleave")

@@ -114,7 +114,7 @@ def _buffers(network: Network) -> Iterator[Buffer]:
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """The loss of one micro-batch; the trainer's `pred` lives until the loss is known."""
+    """Return the loss of one micro-batch; the trainer's `pred` lives until the loss is known."""
     embedding_and_head, loss = step.recipe.network.embedding_and_head, step.recipe.loss
     h = _decoder(step, batch.tokens)
     if not embedding_and_head.predicts:

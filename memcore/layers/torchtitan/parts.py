@@ -66,7 +66,7 @@ def rotate(x: Tensor, width: Axis = "d") -> Tensor:
 
 
 def _complex_product(x: Tensor, width: Axis) -> Tensor:
-    """The input as complex numbers times the rotations; the backward pass conjugates the rotations first."""
+    """Return the input as complex numbers times the rotations; the backward pass conjugates the rotations first."""
     tape = x.tape
     out = like(x, "rotary")
 

@@ -36,7 +36,7 @@ def _scaled_input(x: Tensor, weights: Weights, part: Linear) -> tuple[Tensor, ..
 
 
 def returned(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
-    """The result as it is, where an adapter has changed the input."""
+    """Return the result as it is, where an adapter has changed the input."""
     return result.pop()
 
 
@@ -135,7 +135,7 @@ def _less_one(x: Tensor) -> Tensor:
 
 
 def _added(delta: Callable[[Tensor, Weights, Linear], Tensor]) -> Adapt:
-    """An adapter whose product with a computed matrix is added to the result."""
+    """Return an adapter whose product with a computed matrix is added to the result."""
 
     def adapt(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
         dtype = result[0].dtype
@@ -145,7 +145,7 @@ def _added(delta: Callable[[Tensor, Weights, Linear], Tensor]) -> Adapt:
 
 
 def _loha(x: Tensor, weights: Weights, part: Linear) -> Tensor:
-    """The elements' product of two products (`HadaWeight`) as a dense matrix, which is kept."""
+    """Return the elements' product of two products (`HadaWeight`) as a dense matrix, which is kept."""
     factors = [weights[part.adapter_name(f"hada_w{each}")] for each in ("1_a", "1_b", "2_a", "2_b")]
     tape, dtype = x.tape, factors[0].dtype
     shape = (*part.outer, *part.inner)
@@ -188,7 +188,7 @@ def _miss(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
 
 
 def _lokr(x: Tensor, weights: Weights, part: Linear) -> Tensor:
-    """A Kronecker product (`get_delta_weight`), scaled, as a dense matrix, which is kept."""
+    """Return a Kronecker product (`get_delta_weight`), scaled, as a dense matrix, which is kept."""
     first = weights[part.adapter_name("lokr_w1")]
     second: Tensor | None = weights.get(part.adapter_name("lokr_w2"))
     if second is None:
@@ -207,7 +207,7 @@ def _kron(x: Tensor, y: Tensor, shape: Shape) -> Tensor:
 
 
 def _tinylora(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tensor:
-    """A small matrix, made of frozen projections, between frozen singular vectors."""
+    """Return a small matrix, made of frozen projections, between frozen singular vectors."""
     tape, vector, dtype = x.tape, weights[part.adapter_name("tinylora_v")], result[0].dtype
     rank: Shape = ("ra",)
     kept = part.adapter_dtype or "fp32"
@@ -222,7 +222,7 @@ def _tinylora(x: Tensor, result: Result, weights: Weights, part: Linear) -> Tens
 
 
 def _projected(vector: Parameter) -> Tensor:
-    """The sum of projections, each times an element of the vector (`_compute_R`)."""
+    """Return the sum of projections, each times an element of the vector (`_compute_R`)."""
     tape, shape = vector.tape, vector.shape
     saved = save(tape, Tensor(tape, None, (*shape, "ra", "ra"), vector.dtype))
     out = new(tape, ("ra", "ra"), vector.dtype, "bmm")

@@ -21,7 +21,7 @@ _RULE = "alibi"
 
 
 def _slopes(step: Step) -> Tensor:
-    """A power for each head; head counts that are no powers of two take more steps of this small size."""
+    """Return a power for each head; head counts that are no powers of two take more steps of this small size."""
     base = new(step.tape, (), "fp32", _RULE)
     powers = new(step.tape, ("a",), "int64", _RULE)
     slopes = new(step.tape, ("a",), "fp32", _RULE)
@@ -35,7 +35,7 @@ def _counted(mask: Tensor) -> Tensor:
 
 
 def bloom_alibi(step: Step, batch: Batch, dtype: str) -> tuple[Tensor, ...]:
-    """A bias for each sequence, head and key, and the slopes, which the model holds where there is no mask."""
+    """Return a bias for each sequence, head and key, and the slopes, which the model holds where there is no mask."""
     tape, slopes = step.tape, _slopes(step)
     if batch.mask is not None:
         arange_tensor = _counted(batch.mask)
@@ -58,7 +58,7 @@ def _product(slopes: Tensor) -> Tensor:
 
 
 def falcon_alibi(step: Step, batch: Batch, dtype: str) -> tuple[Tensor, Tensor]:
-    """A bias for each sequence, head and key, in bf16 first, and the mask along which distances are counted."""
+    """Return a bias for each sequence, head and key, in bf16 first, and the mask along which distances are counted."""
     tape = step.tape
     mask = new(tape, ("b", "s"), "int64", _RULE) if batch.mask is None else batch.mask
     slopes = _slopes(step)
@@ -72,7 +72,7 @@ def falcon_alibi(step: Step, batch: Batch, dtype: str) -> tuple[Tensor, Tensor]:
 
 
 def falcon_mask(masks: dict[str, Tensor | None], alibi: Tensor) -> Tensor | None:
-    """The mask with the bias in it; the one that it was made of goes."""
+    """Return the mask with the bias in it; the one that it was made of goes."""
     mask = masks.pop("full")
     if mask is None:
         return None
@@ -89,7 +89,7 @@ def falcon_mask(masks: dict[str, Tensor | None], alibi: Tensor) -> Tensor | None
 
 
 def mpt_alibi(step: Step) -> Tensor:
-    """A bias for each head and distance up to the longest sequence."""
+    """Return a bias for each head and distance up to the longest sequence."""
     tape = step.tape
     alibi = new(tape, ("P",), "fp32", _RULE)
     base = new(tape, ("a",), "fp32", _RULE)

@@ -30,7 +30,7 @@ from memcore.trace.recipe import AS_THEY_ARE
 def attend(
     hidden_states: Tensor, weights: Weights, part: Attention, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """An attention module. Eager attention also returns its scores, which the layer holds until it ends."""
+    """Return an attention module. Eager attention also returns its scores, which the layer holds until it ends."""
     with hidden_states.tape.module(part.module):
         query_states, key_states, value_states, *_fused = _project_heads(hidden_states, weights, part)
         if context.rotary is not None and hidden_states.tape.compiled:
@@ -94,7 +94,7 @@ def update_cache(keys: Tensor, values: Tensor, context: Context, *, fresh: bool 
 def interface(
     query: Tensor, key: Tensor, value: Tensor, part: Attention | LatentAttention, context: Context
 ) -> tuple[Tensor, Tensor | None]:
-    """The attention function of the implementation that was asked for."""
+    """Return the attention function of the implementation that was asked for."""
     if context.ulysses is not None:
         return exchanged(query, key, value, heads_of(part), context.ulysses, partial(_on_whole, part, context)), None
     attention = _eager_attention if context.kernel == "math" else _sdpa_attention
@@ -109,7 +109,7 @@ def _on_whole(
 
 
 def heads_of(part: Attention | LatentAttention) -> Heads:
-    """The symbols of an attention layer."""
+    """Return the symbols of an attention layer."""
     own = part.heads
     key, groups = (own.key, own.groups) if part.grouped else (own.query, 1)
     padded = Rounded(own.width, 8) if own.unaligned else own.width

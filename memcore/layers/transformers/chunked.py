@@ -16,7 +16,7 @@ from memcore.tensors.tensor import Tensor
 def attend_llama4(
     hidden_states: Tensor, weights: Weights, part: Attention, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """An attention module. Heads come first only after rotation and norms."""
+    """Return an attention module. Heads come first only after rotation and norms."""
     with hidden_states.tape.module(part.module):
         query_states = project(hidden_states, weights, part.inputs[0])
         key_states = project(hidden_states, weights, part.inputs[1])

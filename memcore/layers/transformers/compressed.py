@@ -22,7 +22,7 @@ from memcore.tensors.tensor import Parameter, Tensor
 def attend_compressed(
     hidden_states: Tensor, weights: Weights, part: SpecialMixer, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """An attention module."""
+    """Return an attention module."""
     if context.rotary is None or context.mask is None:
         raise TypeError(part)
     m, sliding = part.module, part.mask == "sliding"

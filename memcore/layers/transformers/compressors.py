@@ -66,7 +66,7 @@ COMPRESSORS = {False: heavily, True: sparsely}
 
 
 def project_to(x: Tensor, weights: Weights, name: str) -> Tensor:
-    """A linear layer, by name."""
+    """Return a linear layer, by name."""
     with x.tape.module(name.rpartition(".")[2]):
         return linear(x, weights[f"{name}.weight"])
 
@@ -86,19 +86,19 @@ def like_pairs(table: Tensor) -> Tensor:
 
 
 def _rate(part: SpecialMixer) -> tuple[Axis, Axis]:
-    """Tokens that become one, and how many such windows there are."""
+    """Return tokens that become one, and how many such windows there are."""
     bias = next(weight for weight in part.parameters if weight.name.endswith("compressor.position_bias"))
     rate = bias.axes[0][0]
     return rate, Quotient(("s",), rate)
 
 
 def _windowed(x: Tensor, rate: Axis, windows: Axis) -> Tensor:
-    """Tokens by window; a slice of all of them comes first."""
+    """Return tokens by window; a slice of all of them comes first."""
     return reshape(x, (x.shape[0], windows, rate, *x.shape[2:]))
 
 
 def _pooled(chunk_kv: Tensor, chunk_gate: Tensor) -> Tensor:
-    """A window's tokens, weighted by their gates."""
+    """Return a window's tokens, weighted by their gates."""
     return total(mul(chunk_kv, to(softmax(chunk_gate, "fp32"), chunk_kv.dtype)), 2)
 
 

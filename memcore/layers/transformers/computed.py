@@ -135,7 +135,7 @@ def _twice(x: Parameter, outer: Shape) -> Tensor:
 
 
 def _trigonometric(x: Tensor) -> Tensor:
-    """A cosine or a sine: keeps x."""
+    """Return a cosine or a sine: keeps x."""
     out = like(x, "cos")
 
     def apply(gradients: list[Gradient], saved: list[Tensor]) -> list[Gradient]:

@@ -83,7 +83,7 @@ class Context:
 
     @property
     def arguments(self) -> dict[str, Tensor]:
-        """The real tensors that layers take as arguments: engines may cast them, and checkpoints keep them."""
+        """Return the real tensors that layers take as arguments: engines may cast them, and checkpoints keep them."""
         names = ("cos", "sin") if self.rotary is not None and len(self.rotary) == 2 else ()
         found = dict(zip(names, self.rotary or (), strict=False))
         return {**found, **{name: each for name in _ARGUMENTS if (each := getattr(self, name)) is not None}}
@@ -112,7 +112,7 @@ class Context:
 
 
 def project(x: Tensor, weights: Weights, part: Linear) -> Tensor:
-    """A linear layer."""
+    """Return a linear layer."""
     with x.tape.module(leaf(part.name)):
         if x.tape.fuses_lora and fusable(weights, part):
             return products(x, [adapted(weights, part)])[0]
@@ -140,7 +140,7 @@ def fusable(weights: Weights, part: Linear) -> bool:
 
 
 def adapted(weights: Weights, part: Linear) -> Adapted:
-    """A layer's matrices."""
+    """Return a layer's matrices."""
     down, up = (weights[part.adapter_name(each)] for each in ("lora_A", "lora_B"))
     return Adapted(weights[f"{part.name}.weight"], down, up)
 
@@ -197,7 +197,7 @@ def _cast(x: Tensor, dtype: str) -> Tensor:
 
 
 def scaled(result: Tensor, weights: Weights, part: Linear) -> Tensor:
-    """The result shifted and scaled (lit_gpt/adapter_v2.py, `AdapterV2Linear.forward`)."""
+    """Return the result shifted and scaled (lit_gpt/adapter_v2.py, `AdapterV2Linear.forward`)."""
     return mul(weights[f"{part.name}.adapter_scale"], add(result, weights[f"{part.name}.adapter_bias"]))
 
 
@@ -220,5 +220,5 @@ def _adapt_quantized(x: Tensor, result: Result, weights: Weights, part: Linear) 
 
 
 def leaf(name: str) -> str:
-    """The last part of a dotted name."""
+    """Return the last part of a dotted name."""
     return name.rpartition(".")[2]

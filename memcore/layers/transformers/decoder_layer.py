@@ -27,7 +27,7 @@ from memcore.tensors.tensor import Tensor
 
 
 def decoder_layer(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
-    """A decoder layer, wired as its family does."""
+    """Return a decoder layer, wired as its family does."""
     context = replace(context, returned=[])
     hidden_states = DECODER_LAYERS[layer.residual](hidden_states, weights, layer, context)
     if not hidden_states.tape.recomputing:
@@ -89,14 +89,14 @@ def _parallel_shared(hidden_states: Tensor, weights: Weights, layer: Layer, cont
 
 
 def _usual(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
-    """A layer of which only the parts are known, as often as its weights run."""
+    """Return a layer of which only the parts are known, as often as its weights run."""
     for _ in range(layer.times):
         hidden_states = _once(hidden_states, weights, layer, context)
     return hidden_states
 
 
 def _once(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
-    """Its parts one after the other, each behind a norm, as most layers are."""
+    """Return its parts one after the other, each behind a norm, as most layers are."""
     norms = list(layer.norms)
     for mixer in layer.mixers:
         residual = hidden_states

@@ -46,14 +46,14 @@ class Folded:
         self._groups: Sequence[Shape] = groups
 
     def __call__(self) -> Tensor:
-        """The matrices with what the adapter adds; autocast is off."""
+        """Return the matrices with what the adapter adds; autocast is off."""
         with self._matrices.tape.autocasting(None):
             matrices = whole(self._matrices, self._dtype)
             return baddbmm(matrices, self._left, self._right, self._groups, scaled=True)
 
 
 def folding(weights: Mapping[str, Parameter], part: Experts) -> Callable[[Weight], Tensor]:
-    """The matrices of experts as a product takes them; what is made of them is kept until all are done."""
+    """Return the matrices of experts as a product takes them; what is made of them is kept until all are done."""
     made: dict[str, Folded] = {}
     held: list[Tensor] = []
     adapted = {each.name.rpartition(".lora_")[0] for each in part.adapters}
@@ -72,7 +72,7 @@ def folding(weights: Mapping[str, Parameter], part: Experts) -> Callable[[Weight
 
 
 def with_router(weights: Mapping[str, Tensor], part: Linear) -> Mapping[str, Tensor]:
-    """The weights where the router's is what its adapter makes of it (`Linear.get_delta_weight`).
+    """Return the weights where the router's is what its adapter makes of it (`Linear.get_delta_weight`).
 
     The sum is made once where the parametrization is registered, and once for the forward pass, which keeps it.
     """
@@ -86,7 +86,7 @@ def with_router(weights: Mapping[str, Tensor], part: Linear) -> Mapping[str, Ten
 
 
 def _reshaped(factor: Parameter) -> Tensor:
-    """A view of it, whose gradient is copied where it does not lie in order."""
+    """Return a view of it, whose gradient is copied where it does not lie in order."""
     out = view(factor, factor.shape)
     if tracked(factor):
         attach([out], [factor], [], lambda g, s: [in_order(g)])

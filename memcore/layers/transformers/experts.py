@@ -58,7 +58,7 @@ def run_experts(
 
 
 def _matrices(part: Experts) -> tuple[tuple[Weight, Weight], tuple[Weight | None, Weight | None]]:
-    """The matrices into and out of the experts, and their biases."""
+    """Return the matrices into and out of the experts, and their biases."""
     if len(part.experts) == 2:
         up, down = part.experts
         return (up, down), (None, None)

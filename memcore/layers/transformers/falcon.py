@@ -78,7 +78,7 @@ def _per_head(fused: Tensor, part: Attention) -> list[Tensor]:
 
 
 def _shared(fused: Tensor, part: Attention) -> list[Tensor]:
-    """All queries, and one head of keys and of values."""
+    """Return all queries, and one head of keys and of values."""
     return [narrow(fused, 2, part.heads.query), index(fused, 2), index(fused, 2)]
 
 

@@ -18,7 +18,7 @@ from memcore.tensors.tiled import tiled
 
 
 def feed_forward(x: Tensor, weights: Weights, part: FeedForward, context: Context) -> Tensor:
-    """A dense feed-forward module."""
+    """Return a dense feed-forward module."""
     with x.tape.module(part.module):
         if part.fused:
             return _fused(x, weights, part)
@@ -37,7 +37,7 @@ def feed_forward(x: Tensor, weights: Weights, part: FeedForward, context: Contex
 
 
 def _gated(x: Tensor, weights: Weights, part: FeedForward, gate: Linear) -> Tensor:
-    """Two matrices, one of which is a gate, and a third; or the kernels that take their place."""
+    """Return two matrices, one of which is a gate, and a third; or the kernels that take their place."""
     linears = (gate, part.up, part.down)
     if x.tape.fuses_lora and all(fusable(weights, each) for each in linears):
         return fused_lora.gated(x, *(adapted(weights, each) for each in linears))
@@ -82,7 +82,7 @@ def _fused(hidden_states: Tensor, weights: Weights, part: FeedForward) -> Tensor
 
 
 def activate(x: Tensor, weights: Weights, part: FeedForward) -> Tensor:
-    """The activation function, which may have parameters of its own."""
+    """Return the activation function, which may have parameters of its own."""
     if part.activation_weights:
         return xielu(x, *(weights[weight.name] for weight in part.activation_weights))
     return ACTIVATIONS[part.activation](x)

@@ -140,7 +140,7 @@ def _of_blocks(x: Tensor, weight: Parameter, shape: Shape) -> Tensor:
 
 
 def hira(x: Tensor, result: list[Tensor], weights: Weights, part: Linear) -> Tensor:
-    """The frozen matrix times a low-rank one, element by element, as a dense matrix, which is kept."""
+    """Return the frozen matrix times a low-rank one, element by element, as a dense matrix, which is kept."""
     dtype = result[0].dtype
     down, up = (weights[part.adapter_name(f"hira_{each}")] for each in "AB")
     prod = matmul(up, down)

@@ -19,7 +19,7 @@ from memcore.tensors.tensor import Tensor
 def attend_gated(
     hidden_states: Tensor, weights: Weights, part: Attention, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """An attention module."""
+    """Return an attention module."""
     if part.query_norm is None or part.key_norm is None or context.rotary is None:
         raise TypeError(part)
     with hidden_states.tape.module(part.module):

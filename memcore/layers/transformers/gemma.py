@@ -90,7 +90,7 @@ def _gemma3n(hidden_states: Tensor, weights: Weights, layer: Layer, context: Con
 
 
 def _laurel(hidden_states: Tensor, weights: Weights) -> Tensor:
-    """A low-rank branch next to attention."""
+    """Return a low-rank branch next to attention."""
     with hidden_states.tape.module("laurel"):
         laurel_hidden_states = project(hidden_states, weights, Linear("laurel.linear_left", ("la",), ("h",)))
         laurel_hidden_states = project(laurel_hidden_states, weights, Linear("laurel.linear_right", ("h",), ("la",)))

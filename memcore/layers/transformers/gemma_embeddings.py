@@ -45,7 +45,7 @@ def _has(step: Step, module: str) -> bool:
 
 
 def _weight(step: Step, module: str) -> Parameter:
-    """The matrix of a module outside the layers, whatever its path."""
+    """Return the matrix of a module outside the layers, whatever its path."""
     names = (each.name for each in step.recipe.network.embedding_and_head.others)
     return step.weights[next(name for name in names if name.endswith(f"{module}.weight"))]
 
@@ -125,7 +125,7 @@ def _magnitude(x: Tensor) -> Tensor:
 
 
 def _projections(step: Step, module: str) -> Iterator[str]:
-    """The matrices of a list of modules."""
+    """Yield the matrices of a list of modules."""
     for each in step.recipe.network.embedding_and_head.others:
         if f"{module}." in each.name:
             yield each.name

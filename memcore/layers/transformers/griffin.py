@@ -14,7 +14,7 @@ from memcore.tensors.tensor import Tensor
 def attend_griffin(
     hidden_states: Tensor, weights: Weights, part: Attention, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """An attention module."""
+    """Return an attention module."""
     with hidden_states.tape.module(part.module):
         query_states, key_states, value_states = (
             permute(project(hidden_states, weights, each), 0, 2, 1, 3) for each in part.inputs

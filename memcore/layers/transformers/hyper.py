@@ -24,7 +24,7 @@ _PARTS: tuple[Axis, ...] = ("hc", "hc", _SQUARED)
 
 
 def hyper_connected(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
-    """A decoder layer."""
+    """Return a decoder layer."""
     dtype = hidden_states.dtype
     rounds = 0 if layer.extra is None else layer.extra.rounds
     post, comb, collapsed = _connection(hidden_states, weights, "attn_hc", rounds)
@@ -44,7 +44,7 @@ def _mixed(comb: Tensor, hidden_states: Tensor) -> Tensor:
 
 
 def collapsed_streams(pre: Tensor, hidden_streams: Tensor) -> Tensor:
-    """The sum of the streams by weight."""
+    """Return the sum of the streams by weight."""
     return to(total(mul(unsqueeze(pre, 3), hidden_streams), 2), hidden_streams.dtype)
 
 
@@ -71,12 +71,12 @@ def _connection(hidden_streams: Tensor, weights: Weights, name: str, rounds: int
 
 
 def _divided(comb: Tensor, axis: int) -> Tensor:
-    """A round of Sinkhorn and Knopp: rows or columns sum to one."""
+    """Return a round of Sinkhorn and Knopp: rows or columns sum to one."""
     return divide(comb, add_scalar(total(comb, axis, keepdim=True)))
 
 
 def _times(x: Tensor, factor: Tensor) -> Tensor:
-    """The product with a tensor without axes, which does not change the dtype."""
+    """Return the product with a tensor without axes, which does not change the dtype."""
     x_needs, factor_needs = tracked(x), tracked(factor)
     saved = save(x.tape, x if factor_needs else None, factor if x_needs else None)
     out = like(x, "mul")

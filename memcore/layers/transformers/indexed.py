@@ -30,7 +30,7 @@ INDEXED = {"deepseek_v32": "halves", "glm_moe_dsa": "interleaved"}
 def attend_indexed(
     hidden_states: Tensor, weights: Weights, part: LatentAttention, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """A latent attention module with an indexer."""
+    """Return a latent attention module with an indexer."""
     if context.rotary is None or context.mask is None:
         raise TypeError(part)
     with hidden_states.tape.module(part.module):
@@ -86,7 +86,7 @@ _PASSED = Shifted("j", -1, "r")
 
 
 def _between_heads(context: Context) -> list[Tensor]:
-    """The tables as they are broadcast to (b, s, heads, d)."""
+    """Return the tables as they are broadcast to (b, s, heads, d)."""
     return [view(table, (table.shape[0], 1, table.shape[1])) for table in context.rotary or ()]
 
 

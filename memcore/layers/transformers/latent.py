@@ -27,7 +27,7 @@ LATENT = ("deepseek_v2", "deepseek_v3", "mistral4", "kimi_linear")
 def attend_latent(
     hidden_states: Tensor, weights: Weights, part: LatentAttention, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """A latent attention module."""
+    """Return a latent attention module."""
     with hidden_states.tape.module(part.module):
         q_states = permute(project(query_residual(hidden_states, weights, part), weights, part.queries[-1]), 0, 2, 1, 3)
         parts = split_sizes(q_states, 3, ("p", "r")) if context.rotary is not None else [q_states]

@@ -23,7 +23,7 @@ Condition = Callable[[Tape], Tensor]
 
 
 def attention_masks(step: Step, batch: Batch, dtype: str, *, always: bool = False) -> dict[str, Tensor | None]:
-    """One mask for each kind of layer: those that see everything, a window or chunks.
+    """Return one mask for each kind of layer: those that see everything, a window or chunks.
 
     There is none where none is needed, but for families that `always` make one (Falcon).
     """
@@ -35,7 +35,7 @@ def attention_masks(step: Step, batch: Batch, dtype: str, *, always: bool = Fals
 
 
 def mask_for(step: Step, batch: Batch, dtype: str, kind: str) -> Tensor | None:
-    """The mask of one kind of layer."""
+    """Return the mask of one kind of layer."""
     return _mask(step, batch, dtype, kind, both_ways=False, always=False)
 
 
@@ -51,7 +51,7 @@ def mask_of(layer: Layer) -> str:
 
 
 def _mask(step: Step, batch: Batch, dtype: str, kind: str, *, both_ways: bool, always: bool) -> Tensor | None:
-    """The attention mask as `masking_utils.py` makes it.
+    """Return the attention mask as `masking_utils.py` makes it.
 
     SDPA needs none for a causal layer without padding, unless the sequence is as long as the layer's window, or an
     indexer needs one, or heads are shared under it; flash attention never does, nor does FlexAttention, whose mask is
@@ -131,7 +131,7 @@ def _window(tape: Tape) -> Tensor:
 
 
 def _distance(tape: Tape) -> Tensor:
-    """A window in both directions, from the distance between tokens."""
+    """Return a window in both directions, from the distance between tokens."""
     distance = new(tape, _SQUARE, "int64", _RULE)
     distance = like(distance, _RULE)
     return like(distance, _RULE, "bool")

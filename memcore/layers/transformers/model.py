@@ -33,7 +33,7 @@ from memcore.trace.step import Batch, Slot, Step
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
-    """The loss of one micro-batch, and what the model's output object holds: logits, and features of images."""
+    """Return the loss of one micro-batch, and what the model's output object holds: logits, and features of images."""
     loss = step.recipe.loss
     if step.recipe.objective is not None:
         return objective_loss(step, batch, _outputs, _head)
@@ -88,12 +88,12 @@ def _model_with_loss(step: Step, batch: Batch) -> tuple[Tensor, object]:
 
 
 def _words(step: Step) -> Parameter:
-    """The head's matrix."""
+    """Return the head's matrix."""
     return step.weights[f"{step.recipe.network.embedding_and_head.head.name}.weight"]
 
 
 def _stage(step: Step, batch: Batch) -> tuple[Tensor, object]:
-    """A stage of a pipeline that is not the last one: hidden states for the next."""
+    """Return a stage of a pipeline that is not the last one: hidden states for the next."""
     hidden_states, returned, _around = _decoder(step, replace(batch, tokens=step.enter("root", batch.tokens)))
     return step.leave("root", hidden_states), returned
 
@@ -109,7 +109,7 @@ def _model(step: Step, batch: Batch) -> tuple[Tensor, object]:
 
 
 def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
-    """The logits of `ForCausalLM.forward(input_ids, logits_to_keep=tokens)`; None: of all tokens.
+    """Return the logits of `ForCausalLM.forward(input_ids, logits_to_keep=tokens)`; None: of all tokens.
 
     A value head's numbers take their place where they are all that is learned from (trl 0.9,
     models/modeling_value_head.py, which casts the logits to fp32). LLaMA-Factory's batches of pairs have labels, of
@@ -142,13 +142,13 @@ def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
 
 
 def _chunks(step: Step) -> bool:
-    """Whether the objective runs the head itself, chunk after chunk."""
+    """Return whether the objective runs the head itself, chunk after chunk."""
     objective = step.recipe.objective
     return objective is not None and objective.distills and not objective.symmetric
 
 
 def _cast(step: Step, batch: Batch) -> Batch:
-    """The images as the root sees them."""
+    """Return the images as the root sees them."""
     return replace(batch, images={name: step.cast(each) for name, each in batch.images.items()})
 
 
@@ -241,7 +241,7 @@ def _decoder(step: Step, batch: Batch) -> tuple[Tensor, Sequence[Tensor], Sequen
 
 
 def _with_own(context: Context, start: LayerInputs, layer: Layer, outputs: Sequence[Tensor]) -> Context:
-    """The context of one layer."""
+    """Return the context of one layer."""
     if start.original is not None:
         context = replace(context, own=start.original)
     if start.per_layer is not None:
@@ -252,13 +252,13 @@ def _with_own(context: Context, start: LayerInputs, layer: Layer, outputs: Seque
 
 
 def _running(step: Step, context: Context, arguments: tuple[str, ...]) -> Callable[..., Tensor]:
-    """A layer given its context, whose linear layers may multiply in float8."""
+    """Return a layer given its context, whose linear layers may multiply in float8."""
     run = partial(_run_layer, context.without_arguments(), arguments, step.recipe.compiled)
     return run if step.recipe.float8 is None else partial(_multiplied, step.recipe.float8, run)
 
 
 def _multiplied(float8: Float8, run: Callable[..., Tensor], slot: Slot, x: Tensor, *more: Tensor) -> Tensor:
-    """A layer whose `nn.Linear` multiply in float8 (torchao, `convert_to_float8_training`)."""
+    """Return a layer whose `nn.Linear` multiply in float8 (torchao, `convert_to_float8_training`)."""
     with x.tape.multiplying(float8):
         return run(slot, x, *more)
 

@@ -27,7 +27,7 @@ _SHARED = re.compile(r"shared")
 
 
 def run_rest(hidden_states: Tensor, weights: Weights, extra: Extra, norms: list[Norm]) -> Tensor:
-    """What is left of a layer; `norms` are those that no part has taken yet."""
+    """Return what is left of a layer; `norms` are those that no part has taken yet."""
     x = _normed(hidden_states, weights, norms)
     between: list[Tensor] = []
     for part in extra.linears:
@@ -70,7 +70,7 @@ def _skipped(part: Linear, extra: Extra) -> bool:
 
 
 def _source(x: Tensor, between: list[Tensor], inner: Shape, width: Shape, *, leads_out: bool) -> Tensor:
-    """What a matrix reads."""
+    """Return what a matrix reads."""
     if inner == width and not leads_out:
         return x
     same = [each for each in between if each.shape[-len(inner) :] == inner]

@@ -55,7 +55,7 @@ def turned(x: Tensor, weights: Weights, part: Linear) -> tuple[Tensor, ...]:
 
 
 def _orthogonal(blocks: Parameter) -> Tensor:
-    """The Cayley transform of each block, in fp32 (`cayley_batch`)."""
+    """Return the Cayley transform of each block, in fp32 (`cayley_batch`)."""
     shape = blocks.shape[1:]
     data = reshape(blocks, shape)
     skew = scale(sub(data, permute(data, 0, 2, 1)))
@@ -72,7 +72,7 @@ def _block_diagonal(blocks: Tensor, width: Shape) -> Tensor:
 
 
 def _only(x: Tensor) -> Tensor:
-    """The only element of a leading axis; its gradient is put into zeros."""
+    """Return the only element of a leading axis; its gradient is put into zeros."""
     tape, shape = x.tape, x.shape
     out = view(x, shape)
     attach([out], [x], [], lambda g, s: [new(tape, shape, only(g).dtype, "slice_backward")])
@@ -96,7 +96,7 @@ def _side(elements: int) -> int:
 
 
 def _cayley(weight: Parameter, blocks: int, size: int) -> Tensor:
-    """The Cayley transform as a Neumann series of five terms (`_cayley_batch`)."""
+    """Return the Cayley transform as a Neumann series of five terms (`_cayley_batch`)."""
     tape, dtype = weight.tape, weight.dtype
     q_skew = _skew_symmetric(weight, blocks, size)
     eye = new(tape, (size, size), dtype, "eye")
@@ -113,7 +113,7 @@ def _cayley(weight: Parameter, blocks: int, size: int) -> Tensor:
 
 
 def _skew_symmetric(weight: Parameter, blocks: int, size: int) -> Tensor:
-    """The triangle put into zeros, less its transpose."""
+    """Return the triangle put into zeros, less its transpose."""
     tape, shape = weight.tape, weight.shape
     zeros = new(tape, (blocks, size, size), weight.dtype, "zeros")
     matrix = view(zeros, zeros.shape)

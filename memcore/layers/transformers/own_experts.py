@@ -112,7 +112,7 @@ def _dbrx_route(router_logits: Tensor, part: Experts) -> tuple[Tensor, Tensor]:
 
 
 def _norm(x: Tensor) -> Tensor:
-    """The sum of absolute values (`torch.norm`, p=1); saves x and its result."""
+    """Return the sum of absolute values (`torch.norm`, p=1); saves x and its result."""
     tape = x.tape
     saved = save(tape, x) if tracked(x) else []
     out = new(tape, (*x.shape[:-1], 1), "fp32" if tape.autocast else x.dtype, "norm")

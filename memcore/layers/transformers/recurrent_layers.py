@@ -22,7 +22,7 @@ _SHARED = "shared_transformer"
 
 
 def _single(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context) -> Tensor:
-    """One part for each layer (`NemotronHBlock`)."""
+    """Return one part for each layer (`NemotronHBlock`)."""
     residual = hidden_states
     hidden_states = norm(to(hidden_states, weights[f"{layer.norms[0].name}.weight"].dtype), weights, layer.norms[0])
     if layer.mixer is None:

@@ -199,7 +199,7 @@ def _mpt(hidden_states: Tensor, weights: Weights, layer: Layer, context: Context
 
 
 def _added_ffn(hidden_states: Tensor, residual: Tensor, weights: Weights, layer: Layer) -> Tensor:
-    """A feed-forward module that adds the residual itself, while its own variables live."""
+    """Return a feed-forward module that adds the residual itself, while its own variables live."""
     part = _dense(layer)
     with hidden_states.tape.module(part.module):
         hidden_states = activate(project(hidden_states, weights, part.up), weights, part)

@@ -18,13 +18,13 @@ Rotation = Callable[..., tuple[Tensor, ...]]
 
 
 def parted(x: Tensor, width: Axis) -> tuple[Tensor, Tensor]:
-    """The elements of a head that are rotated and the rest; a slice of everything is no slice."""
+    """Return the elements of a head that are rotated and the rest; a slice of everything is no slice."""
     full = x.shape[3]
     return x if width == full else narrow(x, 3, width), narrow(x, 3, Shifted(full, -1, width))
 
 
 def rotate_half(x: Tensor) -> Tensor:
-    """The halves of a head, or its neighbours, exchanged and one of them negated."""
+    """Return the halves of a head, or its neighbours, exchanged and one of them negated."""
     last = len(x.shape) - 1
     width = half(x.shape[last])
     x1 = narrow(x, last, width)

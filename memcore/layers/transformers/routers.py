@@ -160,7 +160,7 @@ def _mistral4(hidden_states: Tensor, weights: Matrices, part: Experts) -> Routed
 
 
 def _chosen(router_logits: Tensor, scores: Tensor, part: Experts) -> Routed:
-    """The best experts of the best groups, if there are groups."""
+    """Return the best experts of the best groups, if there are groups."""
     scores_for_choice = scores if part.correction is None else _corrected(scores, part)
     if part.groups is not None:
         scores_for_choice, *_kept = _within_groups(scores_for_choice, part)

@@ -30,7 +30,7 @@ Eager = Callable[[Tensor, Tensor, Tensor, Tensor | None, Attention, Context], tu
 def attend_gpt_oss(
     hidden_states: Tensor, weights: Weights, part: Attention, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """An attention module of gpt-oss."""
+    """Return an attention module of gpt-oss."""
     with hidden_states.tape.module(part.module):
         states = [permute(project(hidden_states, weights, each), 0, 2, 1, 3) for each in part.inputs]
         return _attend(states, weights, part, context, _gpt_oss)
@@ -39,7 +39,7 @@ def attend_gpt_oss(
 def attend_mimo(
     hidden_states: Tensor, weights: Weights, part: Attention, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """An attention module of MiMo-V2-Flash: values have a width of their own, and are scaled."""
+    """Return an attention module of MiMo-V2-Flash: values have a width of their own, and are scaled."""
     with hidden_states.tape.module(part.module):
         states = [permute(project(hidden_states, weights, each), 0, 2, 1, 3) for each in part.inputs]
         states[2] = scale(states[2])
@@ -123,7 +123,7 @@ def _with_sinks(attn_weights: Tensor, sinks: Tensor) -> Tensor:
 
 
 def _expanded(sinks: Tensor, scores: Tensor) -> Tensor:
-    """A head's logit for each of its queries, without a copy."""
+    """Return a head's logit for each of its queries, without a copy."""
     out = view(sinks, (*scores.shape[:3], 1))
     if tracked(sinks):
         tape, shape = sinks.tape, sinks.shape

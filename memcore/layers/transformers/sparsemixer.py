@@ -26,7 +26,7 @@ def sparsemixer(scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _draw(scores: Tensor, masked_scores: Tensor, local: dict[str, Tensor]) -> list[Tensor]:
-    """One expert for each token, and what the caller's local variables keep."""
+    """Return one expert for each token, and what the caller's local variables keep."""
     with scores.tape.no_grad():
         local["mask"], local["max_ind"] = largest(masked_scores)
         local["factor"] = like(like(scores, "abs"), "clamp")

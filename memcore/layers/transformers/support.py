@@ -33,7 +33,7 @@ _OFFERED = {
 
 
 def kernels(network: Network) -> tuple[str, ...]:
-    """The attention kernels that transformers offers for a network."""
+    """Return the attention kernels that transformers offers for a network."""
     if network.family in EAGER:
         return ("math",)
     limits = [_OFFERED[kind] for layer in network.kinds for kind in map(mixer_kind, layer.mixers) if kind in _OFFERED]
@@ -86,7 +86,7 @@ _RELATIVE = re.compile(r"r_kernel|rel_attn\.r$")
 
 
 def _missing_in_rest(rest: Extra) -> Iterator[str]:
-    """What the nearest parts do not stand for: states of every token, and experts that nobody counts."""
+    """Yield what the nearest parts do not stand for: states of every token, and experts that nobody counts."""
     if any(_RECURRENT.search(weight.name) for weight in rest.weights()):
         yield "recurrent layers that memcore does not know"
     if any(_RELATIVE.search(weight.name) for weight in rest.weights()):

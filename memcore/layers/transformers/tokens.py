@@ -13,13 +13,13 @@ from memcore.trace.step import Step
 
 
 def trained_rows(step: Step) -> Parameter | None:
-    """The rows that learn, if there are any."""
+    """Return the rows that learn, if there are any."""
     module = step.recipe.network.embedding_and_head.embedding.name.removesuffix(".weight")
     return step.weights.get(f"{module}.{TRAINED_ROWS}")
 
 
 def merged(step: Step, rows: Parameter) -> Tensor:
-    """A copy of the frozen table with them in it (`index_copy`)."""
+    """Return a copy of the frozen table with them in it (`index_copy`)."""
     table, tape = step.weights[step.recipe.network.embedding_and_head.embedding.name], rows.tape
     index = new(tape, rows.shape[:1], "int64", "index")
     deltas = to(rows, table.dtype)

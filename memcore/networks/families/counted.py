@@ -16,6 +16,7 @@ from memcore.errors import ConfigError
 from memcore.networks.derived import tensors
 from memcore.networks.families import sounds
 from memcore.networks.families.counting import Config, blocks, matrix, norms, part, pooling, whole, within
+from memcore.networks.families.step import perceives
 from memcore.networks.weights import Weight
 from memcore.records import dataclass
 from memcore.units import shown
@@ -528,17 +529,33 @@ def _nvlm_towers(config: Config) -> Iterator[Weight]:
     yield part("mlp1", norms(1, 4 * width), 4 * width * between, between * hidden)
 
 
-_STEP = {"width": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads"}
-
-
 def _step_towers(config: Config) -> Iterator[Weight]:
     """Step3-VL's perception encoder, which is that of Step 3.7, and a matrix."""
     vision, hidden = _inside(config, "vision_config"), whole(within(config, "text_config", "hidden_size"))
-    found = {_STEP.get(key, key): value for key, value in vision.items()}
-    sizes = tensors({**found, "model_type": "step3p5_vision"}, "Step3p7VisionModel", "model.vision_config")
+    sizes = tensors(perceives(vision), "Step3p7VisionModel", "model.vision_config")
     yield part("vision_model", sum(prod(each.shape) for each in sizes))
     seen = 4 * whole(vision.get("width"), 1536)
     yield part("vit_large_projector", matrix(hidden, seen, int(config.get("projector_bias") is not False)))
+
+
+def _embeds(config: Config) -> Config:
+    """NV-Embed's language model is Mistral's, without a mask and a head (`modeling_nvembed.py`)."""
+    found = _without("auto_map", "_name_or_path")(_inside(config, "text_config"))
+    return {**found, "model_type": "mistral", "architectures": ["MistralModel"]}
+
+
+def _embeds_latents(config: Config) -> Iterator[Weight]:
+    """Latents that words attend to, and a gated feed-forward layer (`LatentAttentionModel.__init__`)."""
+    latent = within(config, "latent_attention_config")
+    names = ("hidden_dim", "latent_dim", "num_latents_value", "num_cross_heads", "cross_dim_head")
+    usual = (4096, 4096, 512, 8, 4096)
+    hidden, keys, latents, heads, width = (
+        whole(within(latent, name), size) for name, size in zip(names, usual, strict=True)
+    )
+    inner, mult = heads * width, whole(within(latent, "mult"), 4)
+    attends = 2 * hidden * inner + 2 * keys * inner + norms(1, hidden) + norms(1, keys)
+    gated = norms(1, hidden) + matrix(2 * mult * hidden, hidden) + matrix(hidden, mult * hidden)
+    yield part("latent_attention_model", latents * keys, attends, gated)
 
 
 def _nothing(config: Config) -> Iterator[Weight]:
@@ -579,6 +596,7 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     **dict.fromkeys(
         ("Keye", "KeyeVL1_5"), (Counted(_as("qwen3", "vision_config", "rope_scaling"), _keye, published=_pooled),)
     ),
+    "nvembed": (Counted(_embeds, _embeds_latents),),
     "openvla": (Counted(_openvla, _openvla_towers),),
     "NVLM_D": (Counted(lambda config: _inside(config, "llm_config"), _nvlm_towers),),
     "step_robotics": (Counted(lambda config: _inside(config, "text_config"), _step_towers),),

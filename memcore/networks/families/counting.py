@@ -10,24 +10,24 @@ Config = Mapping[str, object]
 
 
 def whole(value: object, default: int = 0) -> int:
-    """A size that a file gives, or the default of its class."""
+    """Return a size that a file gives, or the default of its class."""
     return value if type(value) is int and 0 < value < 1 << 31 else default
 
 
 def within(config: object, *names: str) -> object:
-    """What a key of a part of a configuration says."""
+    """Return what a key of a part of a configuration says."""
     for name in names:
         config = config.get(name) if isinstance(config, Mapping) else None
     return config
 
 
 def part(name: str, *counts: int) -> Weight:
-    """One part of a tower, of which only the number of its parameters matters."""
+    """Return one part of a tower, of which only the number of its parameters matters."""
     return Weight(name, ((sum(counts),),), "tower")
 
 
 def matrix(outer: int, inner: int, bias: int = 1) -> int:
-    """A matrix with its bias."""
+    """Return a matrix with its bias."""
     return outer * inner + bias * outer
 
 

@@ -18,7 +18,7 @@ _SEES = {"embed_dim": "hidden_size", "in_chans": "in_channels"}
 
 
 def ernie_vl(config: Config) -> Config:
-    """The keys of transformers' class; those of the language model are still on top."""
+    """Return the keys of transformers' class; those of the language model are still on top."""
     layers = _whole(config.get("num_hidden_layers"), 28)
     first, every = _alike(config, _FIRST, 0), max(_alike(config, _EVERY, 1), 1)
     last = _alike(config, _LAST, layers - 1, most=layers - 1)
@@ -47,7 +47,7 @@ def _whole(value: object, default: int) -> int:
 
 
 def _alike(config: Config, key: str, default: int, most: int | None = None) -> int:
-    """What experts of words and of images have alike; a last layer may be beyond the last there is."""
+    """Return what experts of words and of images have alike; a last layer may be beyond the last there is."""
     found = config.get(key, default)
     values = [each for each in (found if isinstance(found, list) else [found]) if type(each) is int]
     bounded = {each if most is None else min(each, most) for each in values}

@@ -85,9 +85,12 @@ def _griffin_places(reader: Reader) -> list[Place]:
 
 
 def _cycled(reader: Reader) -> list[str]:
-    """The pattern of `block_types`, again and again (RecurrentGemma)."""
+    """The pattern of `block_types`, again and again; all but `recurrent` are attention.
+
+    Source: transformers 5.23, configuration_recurrent_gemma.py (`layers_block_type`).
+    """
     cycle = reader.listed("block_types") or ("attention",)
-    return [str(cycle[i % len(cycle)]) for i in range(patterns.depth(reader))]
+    return ["recurrent" if cycle[i % len(cycle)] == "recurrent" else "attention" for i in range(patterns.depth(reader))]
 
 
 def _granite_ffns(reader: Reader) -> list[str | None]:

@@ -31,7 +31,7 @@ _PROJECTOR = "multi_modal_projector."
 
 
 def moonvit(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
-    """A vision transformer with a grid of learned positions, and rotations on top."""
+    """Return a vision transformer with a grid of learned positions, and rotations on top."""
     sizes(reader)
     widths(reader)
     grid = reader.integer("init_pos_emb_height", 64) * reader.integer("init_pos_emb_width", 64)
@@ -56,7 +56,7 @@ def moonvit(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ..
 
 
 def kimi_projector(whole: Reader, vision: Reader) -> Tensors:
-    """A norm over patches, four of them side by side, and two matrices."""
+    """Return a norm over patches, four of them side by side, and two matrices."""
     kernel = vision.listed("merge_kernel_size") or (2, 2)
     merged = 1
     for each in kernel:

@@ -24,7 +24,7 @@ Projector = Callable[[Reader, Reader], Tensors]
 def _towers(
     default: str, prefix: str, projector: Projector | None = None, *units: str
 ) -> Callable[[Reader, Reader], tuple[Stack, ...]]:
-    """A tower of the kind that the file names, and a projector; `units` of it are sharded on their own."""
+    """Return a tower of the kind that the file names, and a projector; `units` of it are sharded on their own."""
 
     def read(whole: Reader, text: Reader) -> tuple[Stack, ...]:
         vision = _vision(whole, default)
@@ -67,7 +67,7 @@ def _taps(whole: Reader) -> Sequence[int]:
 
 
 def _tapped(whole: Reader) -> Shape:
-    """The width of what the projector reads."""
+    """Return the width of what the projector reads."""
     taps = len(_taps(whole))
     return ("ht",) if taps == 1 else (taps, "ht")
 

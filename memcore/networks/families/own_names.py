@@ -10,9 +10,13 @@ GSAI-ML/LLaDA-8B-Instruct; vllm 0.33, models/ovis.py and models/hyperclovax_visi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count, islice
+from math import isqrt
 
 from memcore.errors import ConfigError
+from memcore.networks.families.counting import whole, within
+from memcore.networks.weights import Weight
 from memcore.units import shown
 
 Config = Mapping[str, object]
@@ -49,14 +53,27 @@ _THINKS = {"audio_config": "qwen3_asr_encoder", "text_config": "qwen3"}
 
 
 def qwen3_asr(config: Config) -> Config:
-    """Qwen3-ASR as Qwen publishes it: what transformers has on top is within `thinker_config`."""
+    """Qwen3-ASR as Qwen publishes it: what transformers has on top is within `thinker_config`.
+
+    What aligns words with sounds has scores for times (`times`) instead of words.
+    """
     if "thinker_config" not in config:
         return config
-    whole = _part(config, "thinker_config")
-    if whole.get("classify_num") is not None:
-        raise _only("thinker_config.classify_num", shown(whole["classify_num"]), None)
-    parts = {key: {**_part(whole, key, "thinker_config."), "model_type": kind} for key, kind in _THINKS.items()}
-    return {**{key: value for key, value in config.items() if key != "thinker_config"}, **parts}
+    thinker = _part(config, "thinker_config")
+    parts = {key: {**_part(thinker, key, "thinker_config."), "model_type": kind} for key, kind in _THINKS.items()}
+    aligns = {"architectures": ["Qwen3ASRModel"]} if thinker.get("classify_num") is not None else {}
+    return {**{key: value for key, value in config.items() if key not in _ALIGNS}, **parts, **aligns}
+
+
+_ALIGNS = ("thinker_config", "timestamp_segment_time", "timestamp_token_id")
+
+
+def times(config: Config) -> tuple[Weight, ...]:
+    """The matrix of Qwen3-ForcedAligner that scores times (qwen-asr, modeling_qwen3_asr.py: `lm_head`)."""
+    rows, hidden = (
+        within(config, "thinker_config", *path) for path in (("classify_num",), ("text_config", "hidden_size"))
+    )
+    return (Weight("lm_head", ((whole(rows),), (whole(hidden),)), "head"),) if whole(rows) and whole(hidden) else ()
 
 
 _UNREAD = ("audio_config", "discrete_audio_config", "discrete_vision_config")
@@ -136,6 +153,50 @@ def blt(config: Config) -> Config:
     if type(narrow) is not int or type(times) is not int or narrow * times == wide:
         return config
     return {**config, "global_config": {**inner, "encoder_cross_output_size": narrow * times}}
+
+
+_GRAMS = ("ple_conv_kernel_size", "ple_embed_dim", "ple_layer_ids", "seed", "split_ngram_parts")
+
+
+def qwen4_exp(config: Config) -> Config:
+    """Qwen 3.8 Flash Next without its tables of n-grams (`grams`); every fourth layer attends, as is proved."""
+    text = config.get("text_config")
+    if isinstance(text, Mapping):
+        return {**config, "text_config": qwen4_exp(text)}
+    kinds = config.get("layer_types")
+    if isinstance(kinds, list) and any(
+        (each == "linear_attention") != ((place + 1) % 4 > 0) for place, each in enumerate(kinds)
+    ):
+        raise ConfigError.at("model.layer_types", "found {}, which is not supported in this family yet", shown(kinds))
+    return {key: value for key, value in config.items() if key not in _GRAMS}
+
+
+def grams(config: Config) -> Iterator[Weight]:
+    """Yield what layers of Qwen 3.8 Flash Next look up by the last words (transformers 5.23, `Qwen4ExpTextPLELayer`).
+
+    A table for each length of n-grams and each head has a prime number of rows.
+    """
+    text = config.get("text_config", config)
+    layers = within(text, "ple_layer_ids")
+    hidden, streams = whole(within(text, "hidden_size"), 2048), whole(within(text, "hc_count"), 4)
+    width, kernel = whole(within(text, "ple_embed_dim"), hidden), whole(within(text, "ple_conv_kernel_size"), 4)
+    heads = (whole(within(text, "ngram_size"), 3) - 1) * whole(within(text, "heads_per_ngram"), 8)
+    step = whole(within(text, "make_ngram_vocab_size_divisible_by"), 128)
+    primes = _primes(whole(within(text, "ngram_vocab_size_base"), 20_000_000))
+    for number in layers if isinstance(layers, list) else ():
+        rows = -(-sum(islice(primes, min(heads, _MOST_HEADS))) // step) * step
+        name, inner = f"layers.{number}.ple", streams * hidden
+        yield Weight(f"{name}.ngram_embedding", ((rows,), (width // max(heads, 1),)), "embedding")
+        rest = width * (inner + hidden) + 3 * inner + kernel * inner
+        yield Weight(f"{name}.projections", ((rest,),), "other")
+
+
+_MOST_HEADS = 256
+
+
+def _primes(start: int) -> Iterator[int]:
+    """Primes from a number on."""
+    return (each for each in count(start) if each > 1 and all(each % small for small in range(2, isqrt(each) + 1)))
 
 
 _DELTA = {

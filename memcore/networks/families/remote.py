@@ -16,11 +16,25 @@ from memcore.networks.families.counted import clips, counted, gemma4, gemma4_uni
 from memcore.networks.families.counting import matrix, whole, within
 from memcore.networks.families.ernie import ernie_vl
 from memcore.networks.families.longcat import longcat, longcat_more
-from memcore.networks.families.own_names import blt, emu3, glm5_next, got, hyperclova, llada, ovis, qwen3_asr
+from memcore.networks.families.own_names import (
+    blt,
+    emu3,
+    glm5_next,
+    got,
+    grams,
+    hyperclova,
+    llada,
+    ovis,
+    qwen3_asr,
+    qwen4_exp,
+    times,
+)
 from memcore.networks.families.remote_rows import NOTHING
 from memcore.networks.families.sounds import minicpm
+from memcore.networks.families.step import step
 from memcore.networks.families.switch import contradicted, stepped
 from memcore.networks.weights import Weight
+from memcore.symbols import round_up
 from memcore.units import shown
 
 Config = Mapping[str, object]
@@ -79,7 +93,7 @@ def _wide(ffn: Config, hidden: int) -> int:
         return _size(given)
     if not isinstance(times, (int, float)) or not 0 < times < hidden:
         return 0
-    return -(-int(2 * times * hidden / 3) // 256) * 256
+    return round_up(int(2 * times * hidden / 3), 256)
 
 
 _INTERN_VIT = {"qkv_bias": "attention_bias", "qk_normalization": "use_qk_norm"}
@@ -333,7 +347,7 @@ def own_family(config: Config) -> str | None:
     return "jina-bert" if kind == "bert" and _biased(config) else None
 
 
-_OWN = frozenset(("Emu3", "cogvlm", "cogvlm_video", "gpt_neox_reward_model", "moss"))
+_OWN = frozenset(("Emu3", "cogvlm", "cogvlm_video", "gpt_neox_reward_model", "moss", "nvembed"))
 
 
 _MIXFORMER = {
@@ -468,17 +482,6 @@ def _qwen(config: Config) -> Config:
     )
 
 
-def _step(config: Config) -> Config:
-    """Step 3.7's first files list sparse layers in one word (transformers 5.23, `Step3p7TextConfig.__post_init__`)."""
-    text, listed = config.get("text_config"), within(config, "text_config", "moe_layers_enum")
-    if not isinstance(text, Mapping) or not isinstance(listed, str):
-        return config
-    sparse, depth = {each.strip() for each in listed.split(",")}, min(_size(text.get("num_hidden_layers")), 4096)
-    kinds = ["sparse" if str(layer) in sparse else "dense" for layer in range(depth)]
-    inside = {**text, "moe_layers_enum": None, "mlp_layer_types": kinds}
-    return {**config, "text_config": inside}
-
-
 _SPARSE = {"sparse_num_index_heads": "index_n_heads", "sparse_index_dim": "index_head_dim"}
 _FREQUENT = {True: "minimax_m3_sparse", False: "full_attention"}
 
@@ -576,6 +579,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "llada": llada,
     "vlm": hyperclova,
     "qwen3_asr": qwen3_asr,
+    **dict.fromkeys(("qwen4_exp", "qwen4_exp_text"), qwen4_exp),
     "paddleocr_vl": _flat("paddleocr_vl"),
     "kimi_k25": _kimi,
     "minicpmv": _minicpm,
@@ -584,7 +588,8 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "minicpm": lambda config: {"tie_word_embeddings": True, **config},
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _deepseek_ocr),
     "florence2": _florence,
-    "step3p7": _step,
+    **dict.fromkeys(("step3p5", "step3p7"), step),
+    "mimo_v2": _named("mimo_v2_flash"),
     "switch_transformers": stepped,
     **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "udop", "pop2piano"), _gated),
     **dict.fromkeys(("musicgen", "musicgen_melody"), _encodes),
@@ -684,6 +689,8 @@ _EXTRA_WEIGHTS: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
     "gemma4": lambda config: tuple(gemma4(config)),
     "gemma4_unified": lambda config: tuple(gemma4_unified(config)),
     "phi4mm": _phi4_adapters,
+    "qwen3_asr": times,
+    **dict.fromkeys(("qwen4_exp", "qwen4_exp_text"), lambda config: tuple(grams(config))),
     "xlm-roberta": _jina_adapters,
     "bert": _pools,
 }

@@ -11,11 +11,11 @@ from memcore.networks.families.decoders import DECODERS, QUERY_BIASED, UNBIASED
 from memcore.networks.families.family import Family
 from memcore.networks.families.kimi_k3 import KIMI_K3
 from memcore.networks.families.sparse import NORMALIZED, UNGROUPED
-from memcore.networks.patterns import Place, first_dense, typed
+from memcore.networks.patterns import Place, every, first_dense, typed
 from memcore.networks.reader import Reader
 from memcore.networks.recognized import RESIDUAL
 from memcore.networks.routed import Routed, shared_expert
-from memcore.networks.rows import Dense
+from memcore.networks.rows import Dense, Grouped
 
 Config = Mapping[str, object]
 OUTSIDE = "this family's code comes with its checkpoints: activations are those of the same layers in transformers"
@@ -212,6 +212,19 @@ _ROWS: Mapping[str, Family] = {
         path="transformer.h",
         embedding="transformer.wte",
         final_norm="transformer.ln_f",
+    ),
+    "plamo3": Family(
+        mixers={"attention": Grouped(
+            module="mixer", inputs=("qkv_proj",), fused="grouped", bias=False, output_bias=False,
+            norms=("q_norm", "k_norm"), own_table=True,
+        )},
+        ffns={"dense": Dense(gate=None, up="gate_up_proj", fused=True, fixed_activation="silu")},
+        mixer_plan=typed(every(8, "sliding_window_pattern")),
+        norm="rms-offset",
+        norms=("pre_mixer_norm", "post_mixer_norm", "pre_mlp_norm", "post_mlp_norm"),
+        residual="sandwich",
+        keys={"sliding_window": "window_size"},
+        path="model.layers.layers",
     ),
     "PanguEmbedded": replace(
         DECODERS["llama"],

@@ -96,7 +96,7 @@ def parakeet(config: object, hidden: int) -> Iterator[Weight]:
 
 
 def _derived(config: Config, name: str, path: str) -> int:
-    """The parameters of a class of transformers."""
+    """Return the parameters of a class of transformers."""
     return sum(prod(each.shape) for each in tensors(config, name, path))
 
 
@@ -134,7 +134,7 @@ def _decoder(config: object, ffn: int, usual: Mapping[str, int], *, normed: bool
 
 
 def _talker(config: object) -> int:
-    """A decoder with experts that writes the first code of a frame, and a small one that writes the others."""
+    """Return a decoder with experts that writes the first code of a frame, and a small one that writes the others."""
     text, predictor, seen = within(config, "text_config"), within(config, "code_predictor_config"), 2048
     hidden, experts, routed, shared, inner, words = (
         whole(within(text, key), value)

@@ -66,7 +66,7 @@ def _gemma_mixers(sliding: Grouped, full: Grouped) -> dict[str, Grouped]:
 
 
 def _per_layer(reader: Reader) -> list[Weight]:
-    """An embedding of its own for each layer, added at its end."""
+    """Return an embedding of its own for each layer, added at its end."""
     width = reader.integer("hidden_size_per_layer_input", 0, least=0)
     if not width:
         return []
@@ -167,7 +167,7 @@ class Compressed:
     """A key of `compress_rates`."""
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
-        """The mixer."""
+        """Return the mixer."""
         m = "self_attn"
         reader.symbol("a", reader.integer("num_attention_heads"))
         d = reader.symbol("d", reader.integer("head_dim"))

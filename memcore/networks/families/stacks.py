@@ -23,24 +23,24 @@ HEADS: Shape = ("at", "dt")
 
 
 def tensor(name: str, *axes: Axis | Shape, kind: str = "tower") -> Weight:
-    """A parameter."""
+    """Return a parameter."""
     return Weight(name, tuple(axis if isinstance(axis, tuple) else (axis,) for axis in axes), kind)
 
 
 def affine(name: str, width: Axis | Shape, kind: str = "tower", *, bias: bool = True) -> Tensors:
-    """A norm."""
+    """Return a norm."""
     found = [tensor(f"{name}.weight", width, kind=kind)]
     return [*found, tensor(f"{name}.bias", width, kind=kind)] if bias else found
 
 
 def linear(name: str, outer: Axis | Shape, inner: Axis | Shape, kind: str = "tower", *, bias: bool = True) -> Tensors:
-    """A matrix with a bias."""
+    """Return a matrix with a bias."""
     found = [tensor(f"{name}.weight", outer, inner, kind=kind)]
     return [*found, tensor(f"{name}.bias", outer, kind=kind)] if bias else found
 
 
 def _side(reader: Reader, name: str) -> int:
-    """An image's or a patch's side, which may be given as height and width."""
+    """Return an image's or a patch's side, which may be given as height and width."""
     found = reader.value(name)
     if isinstance(found, list) and len(found) == 2 and found[0] == found[1] and isinstance(found[0], int):
         return int(found[0])
@@ -98,7 +98,7 @@ def attention(
 
 
 def ffn(activation: str, module: str = "mlp", names: str = "fc1 fc2", *, bias: bool = True) -> FeedForward:
-    """A feed-forward layer; three names are those of a gated one."""
+    """Return a feed-forward layer; three names are those of a gated one."""
     *gate, up, down = (f"{module}.{name}" for name in names.split())
     return FeedForward(
         module=module,
@@ -110,20 +110,20 @@ def ffn(activation: str, module: str = "mlp", names: str = "fc1 fc2", *, bias: b
 
 
 def norms(first: str, second: str, kind: str = "layer") -> tuple[Norm, Norm]:
-    """The norms of a layer in order of use."""
+    """Return the norms of a layer in order of use."""
     return Norm(first, kind, ("ht",), kind == "layer"), Norm(second, kind, ("ht",), kind == "layer")
 
 
 def layer_of(
     mixer: Attention, ffn: FeedForward, norms: tuple[Norm, Norm], residual: str = "sequential", *own: Weight
 ) -> Layer:
-    """A layer of a tower; `own` are parameters that belong to none of its parts."""
+    """Return a layer of a tower; `own` are parameters that belong to none of its parts."""
     extra = Extra(residual, own) if own else None
     return Layer(mixer, ffn, residual, norms, extra=extra, kind="tower")
 
 
 def stack(layers: Sequence[Layer], taps: Iterable[int], **fields: object) -> Stack:
-    """A tower over its layers from first to last; `taps` number those whose results go on to the decoder."""
+    """Return a tower over its layers from first to last; `taps` number those whose results go on to the decoder."""
     kinds, among = list(dict.fromkeys(layers)), set(taps)
     cuts = sorted({0, len(layers), *(tap + 1 for tap in among)})
     runs, repeats, last = [], [], []

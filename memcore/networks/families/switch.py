@@ -18,7 +18,7 @@ _STACKS = (
 
 
 def stepped(config: Config) -> Config:
-    """The number of sparse layers from which the file's step follows; more than there are layers means none."""
+    """Return the number of sparse layers from which the file's step follows; more than there are layers means none."""
     found = dict(config)
     for layers, sparse, step in _STACKS:
         many, apart = config.get(layers), config.get(step)

@@ -189,7 +189,7 @@ def llama4(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...
 
 
 def mllama(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
-    """The vision transformer of Llama 3.2 Vision: local layers, then gated global ones."""
+    """Return the vision transformer of Llama 3.2 Vision: local layers, then gated global ones."""
     sizes(reader)
     positions(reader, 1)
     widths(reader)

@@ -16,7 +16,7 @@ from memcore.symbols import Shape
 
 
 def _zamba_types(reader: Reader) -> list[str]:
-    """The class's own layout, or what `hybrid_layer_ids` lists."""
+    """Return the class's own layout, or what `hybrid_layer_ids` lists."""
     ids = reader.listed("hybrid_layer_ids")
     if ids is None:
         ids = [*range(6, 48, 6), 47, 51]

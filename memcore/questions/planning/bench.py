@@ -34,6 +34,11 @@ class SpentError(Exception):
     """The budget of estimates is used up."""
 
 
+def _key(config: Config) -> str:
+    """Return a text that equal configs share."""
+    return repr(sorted(config.values.items(), key=lambda item: item[0]))
+
+
 @dataclass
 class Bench:
     """Estimates by config."""
@@ -43,8 +48,8 @@ class Bench:
     headroom: float = HEADROOM
     count: int = 0
     known: dict[str, Found | MemcoreError] = field(default_factory=dict)
-    tight: dict[int, bool] = field(default_factory=dict)
-    """Of estimates, by their identities, whether tensors leave less than the headroom."""
+    tight: dict[str, bool] = field(default_factory=dict)
+    """By a job's resolved config: tensors leave less than the headroom."""
     rates: Mapping[str, float] = field(default_factory=dict)
     """Inputs of the cost model that are known better, by name."""
 
@@ -53,7 +58,7 @@ class Bench:
 
         Raises SpentError if the budget does not allow another estimate.
         """
-        key = repr(sorted(config.values.items(), key=lambda item: item[0]))
+        key = _key(config)
         if key not in self.known:
             if self.count >= self.most:
                 raise SpentError
@@ -113,10 +118,11 @@ class Bench:
 
     def roomy(self, found: Estimate) -> bool:
         """Return whether tensors alone leave the headroom; what does not is not safe."""
-        if id(found) not in self.tight:
+        key = _key(found.job.config)
+        if key not in self.tight:
             room = (1 - self.headroom) * (found.capacity or 0)
-            self.tight[id(found)] = any(rank.least > room or rank.exceeds(room) for rank in found.ranks)
-        return not self.tight[id(found)]
+            self.tight[key] = any(rank.least > room or rank.exceeds(room) for rank in found.ranks)
+        return not self.tight[key]
 
     def holds(self, found: Found) -> bool:
         """Whether a job fits as expected."""

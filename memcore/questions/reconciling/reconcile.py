@@ -21,6 +21,7 @@ from memcore.questions.accuracy import Prediction, prediction
 from memcore.questions.reconciling.logs import LARGEST, Sighting, sightings
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
+from memcore.symbols import round_up
 from memcore.units import MiB
 
 READINGS: Mapping[str, str] = {"max_allocated": "allocated", "max_reserved": "reserved", "device_used": "device"}
@@ -301,7 +302,7 @@ def _requested(found: Estimate | ServingEstimate, seen: Sighting) -> Iterator[Ma
     known = set()
     for moment in found.moments:
         for entry in found.rank.ledger(moment).entries:
-            asked = -(-entry.each // _ROUNDED) * _ROUNDED
+            asked = round_up(entry.each, _ROUNDED)
             key = entry.title, entry.module
             if seen.low <= asked <= seen.high and key not in known:
                 known.add(key)

@@ -44,7 +44,7 @@ class Buffer:
 
 
 def llamacpp_buffers(model: Model, tensors: Sequence[FileTensor], flags: Flags) -> tuple[Buffer, ...]:
-    """Every buffer of a model whose file holds these tensors.
+    """Return every buffer of a model whose file holds these tensors.
 
     >>> from memcore.networks.catalog import find_model
     >>> from memcore.servers.llamacpp.gguf import gguf_file
@@ -74,7 +74,7 @@ class Plan(Layout):
     """How large everything is."""
 
     def model_entries(self) -> Iterator[Buffer]:
-        """The weights of each device, aligned as in its buffer."""
+        """Yield the weights of each device, aligned as in its buffer."""
         totals: Counter[str] = Counter()
         for tensor, device in self.placed():
             rows = device != HOST and self.flags.split == "row" and len(self.gpus) > 1
@@ -130,7 +130,7 @@ class Plan(Layout):
         return "sliding window" if slides(self.model, layer) else "full context", size
 
     def compute_entries(self) -> Iterator[Buffer]:
-        """The buffers of intermediate results."""
+        """Yield the buffers of intermediate results."""
         formula = "peak of the reserved graph, as ggml-alloc places it"
         for device, found in compute_buffers(self).items():
             if found.bytes:

@@ -12,7 +12,7 @@ from memcore.messages import Message
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
-from memcore.symbols import Shape
+from memcore.symbols import Shape, round_up
 
 WINDOWED: Mapping[str, int] = {
     "gemma2": 4096, "gemma3": 1024, "gemma3_text": 1024, "gemma3n_text": 512, "gemma4": 1024,
@@ -22,13 +22,8 @@ WINDOWED: Mapping[str, int] = {
 """Families whose windows llama.cpp knows, with the window where the config leaves it out."""
 
 
-def padded(size: int, multiple: int) -> int:
-    """A size rounded up to a multiple."""
-    return -(-size // multiple) * multiple
-
-
 def cache_type(name: str) -> str:
-    """The type of a cache in any spelling."""
+    """Return the type of a cache in any spelling."""
     found = name.upper().replace("FP16", "F16").replace("FP32", "F32")
     if found not in BLOCK_TYPES:
         raise ValueError(Message("{!r} is not a cache type", name))
@@ -36,7 +31,7 @@ def cache_type(name: str) -> str:
 
 
 def cache_rows(model: Model, part: Attention | LatentAttention) -> tuple[int, int]:
-    """Elements of keys and of values of a token."""
+    """Return elements of keys and of values of a token."""
     if isinstance(part, LatentAttention):
         return model.size(part.expand.inner) + model.size((part.heads.rotated,)), 0
     heads = part.heads
@@ -44,15 +39,15 @@ def cache_rows(model: Model, part: Attention | LatentAttention) -> tuple[int, in
 
 
 def cache_bytes(kind: str, row: int, rows: int) -> int:
-    """Bytes of a cache; CUDA reads its last row in steps of 512 elements too."""
+    """Return bytes of a cache; CUDA reads its last row in steps of 512 elements too."""
     name = cache_type(kind)
     rest = row % 512
     more = row_bytes(name, 512 - rest) if BLOCK_TYPES[name].quantized and rest else 0
-    return padded(row_bytes(name, row) * rows + more, 128)
+    return round_up(row_bytes(name, row) * rows + more, 128)
 
 
 def indexer_row(model: Model, part: LatentAttention) -> int:
-    """Elements of an indexer's key (DeepSeek-V3.2)."""
+    """Return elements of an indexer's key (DeepSeek-V3.2)."""
     return next(model.size(weight.axes[0]) for weight in part.indexer if weight.name.endswith("indexer.wk.weight"))
 
 
@@ -75,7 +70,7 @@ STATES: Mapping[str, tuple[Shape, Shape]] = {
 
 
 def attentions(model: Model) -> Iterator[Attention]:
-    """Every kind of attention with keys and values of its own."""
+    """Yield every kind of attention with keys and values of its own."""
     for layer, _ in model.layers:
         yield from (part for part in layer.mixers if isinstance(part, Attention))
 

@@ -20,7 +20,7 @@ is not known."""
 
 
 def foreign(entry: Entry) -> Entry:
-    """A compute buffer of Ollama's own engine, whose graph is not followed here."""
+    """Return a compute buffer of Ollama's own engine, whose graph is not followed here."""
     if entry.category != COMPUTED:
         return entry
     bounds = Range(entry.bytes, entry.bytes, int(_FOREIGN * entry.bytes))
@@ -34,7 +34,7 @@ def slight(entry: Entry) -> Entry:
 
 
 def undated(job: ServingJob, flags: Flags, entry: Entry, former: int | None) -> Entry:
-    """A compute buffer of any build: before June 2026 llama-server had logits of a whole micro-batch in it.
+    """Return a compute buffer of any build: before June 2026 llama-server had logits of a whole micro-batch in it.
 
     Source: ggml-org/llama.cpp#23861.
     """

@@ -43,7 +43,7 @@ _WIDER: Mapping[str, str] = {
 
 
 def plain_format(text: str) -> str:
-    """A format as a repository's tag or an Ollama tag has it.
+    """Return a format as a repository's tag or an Ollama tag has it.
 
     >>> plain_format("UD-Q4_K_XL"), plain_format("fp16")
     ('q4_k_xl', 'f16')
@@ -53,7 +53,7 @@ def plain_format(text: str) -> str:
 
 
 def weights_of(text: str, notes: list[Message]) -> str:
-    """A format in the words of llama-quantize; what is computed as another one is noted."""
+    """Return a format in the words of llama-quantize; what is computed as another one is noted."""
     found = plain_format(text)
     found = "q8_0" if found == "q8" else found  # the only one of eight bits (tools/quantize/quantize.cpp)
     if found in _WIDER:
@@ -63,7 +63,7 @@ def weights_of(text: str, notes: list[Message]) -> str:
 
 
 def of_gguf(path: str, flag: str = "-m") -> tuple[dict[str, Any], list[Message]]:
-    """What the name of a GGUF file says: its format, and the model if the catalog knows it."""
+    """Return what the name of a GGUF file says: its format, and the model if the catalog knows it."""
     name = path.replace("\\", "/").rpartition("/")[2]
     file = _FORMAT.search(name)
     notes: list[Message] = []
@@ -92,7 +92,7 @@ _DRAFT_HUB = ("-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf")
 
 
 def _drafted(normalized: dict[str, Any], notes: list[Message]) -> dict[str, Any]:
-    """The draft model with the format that its file or its repository's tag says."""
+    """Return the draft model with the format that its file or its repository's tag says."""
     file = next((str(normalized.pop(name)) for name in _DRAFT_FILES if name in normalized), None)
     hub = next((str(normalized.pop(name)) for name in _DRAFT_HUB if name in normalized), None)
     if hub is not None:
@@ -192,7 +192,7 @@ _LAYERS = 1000
 
 
 def _with_experts_moved(normalized: dict[str, Any], notes: list[Message]) -> dict[str, Any]:
-    """The arguments with the layers whose experts stay on the host as a number, whatever says them."""
+    """Return the arguments with the layers whose experts stay on the host as a number, whatever says them."""
     patterns = any(name in normalized for name in _OVERRIDES)
     layers = _with_experts(str(normalized.get("-hf", ""))) if patterns else ()
     moved, first = _experts_moved(normalized, layers)
@@ -250,7 +250,7 @@ def _experts_moved(found: Mapping[str, Any], layers: Sequence[int]) -> tuple[int
 
 @lru_cache(maxsize=8)
 def _with_experts(model: str) -> tuple[int, ...]:
-    """The layers of a model that have experts; none of one that nobody knows.
+    """Return the layers of a model that have experts; none of one that nobody knows.
 
     >>> _with_experts("Qwen/Qwen3-30B-A3B") == tuple(range(48)), _with_experts("Qwen/Qwen3-8B"), _with_experts("a/b")
     (True, (), ())
@@ -284,7 +284,7 @@ def _of_repository(found: Mapping[str, Any], notes: list[Message]) -> dict[str, 
 
 
 def as_file(name: str, weights: str | None) -> str:
-    """A GGUF file of a model, as files are usually called.
+    """Return a GGUF file of a model, as files are usually called.
 
     >>> as_file("Qwen/Qwen3-8B", "q8_0")
     './Qwen3-8B-Q8_0.gguf'

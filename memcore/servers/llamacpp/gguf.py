@@ -29,12 +29,12 @@ class FileTensor:
 
     @property
     def bytes(self) -> int:
-        """Its data."""
+        """Return the bytes of its data."""
         return tensor_bytes(self.type, self.shape)
 
 
 def file_type_of(name: str) -> str:
-    """The file type of a name in any spelling; raises ConfigError with the nearest.
+    """Return the file type of a name in any spelling; raises ConfigError with the nearest.
 
     >>> file_type_of("q4_k")
     'Q4_K_M'
@@ -57,7 +57,7 @@ def gguf_file(
     pure: bool = False,
     overrides: Mapping[str, str] | None = None,
 ) -> tuple[FileTensor, ...]:
-    """Every tensor with its type in a file of this type.
+    """Return every tensor with its type in a file of this type.
 
     `imatrix`: quantized with an importance matrix, which some mixes take into account. `pure`: no mixes. `overrides`:
     types of tensors by a part of their name, such as `{"ffn_down_exps": "Q6_K"}` (`--tensor-type`,
@@ -103,7 +103,7 @@ _ROLES: Sequence[tuple[str, str]] = (
 
 
 def _role(name: str) -> str:
-    """The category of a tensor (`tensor_get_category`); a fused projection counts as one of values."""
+    """Return the category of a tensor (`tensor_get_category`); a fused projection counts as one of values."""
     if name == "output.weight":
         return "output"
     if name in {"token_embd.weight", "per_layer_token_embd.weight"}:
@@ -125,13 +125,13 @@ def quantizable(tensor: GgufTensor) -> bool:
 
 
 def _placed(model: Model, *, imatrix: bool) -> list[tuple[GgufTensor, Place | None]]:
-    """Every tensor with where it stands, or None where no file type decides about it.
+    """Return every tensor with where it stands, or None where no file type decides about it.
 
     Counters advance in the order of layers and, within them, of names.
     """
     tensors = gguf_tensors(model)
     layers, experts = model.num_layers, _experts(model)
-    groups, seventy = _groups(model), _seventy(model)
+    groups, seventy = _groups(model), _is_70b(model)
     roles = {tensor.name: _role(tensor.name) for tensor in tensors}
     values = sum(role == "value" for role in roles.values())
     counters: Counter[str] = Counter()
@@ -176,8 +176,8 @@ def _groups(model: Model) -> int:
     return 0
 
 
-def _seventy(model: Model) -> bool:
-    """Return the layers of what llama.cpp calls a 70B model: 80, with grouped queries if it is a Llama."""
+def _is_70b(model: Model) -> bool:
+    """Return whether llama.cpp takes a model for 70B: it has 80 layers, with grouped queries if it is a Llama."""
     return model.num_layers == 80 and (
         (model.network.family in _LLAMAS and _groups(model) > 1) or model.network.family in _EIGHTY
     )
@@ -188,7 +188,7 @@ _EIGHTY = frozenset({"qwen2", "olmo"})
 
 
 def _stored(tensor: GgufTensor, file_type: str) -> str:
-    """The type of a tensor that is never quantized: F32, or that of the file which is quantized."""
+    """Return the type of a tensor that is never quantized: F32, or that of the file which is quantized."""
     base = FILE_TYPES[file_type]
     return "F32" if tensor.fixed == "F32" or base == "F32" else "BF16" if base == "BF16" else "F16"
 
@@ -217,7 +217,7 @@ def _mixed(tensor: GgufTensor, place: Place, file_type: str, *, tied: bool) -> s
 
 
 def _fitting(row: int, kind: str) -> str:
-    """The type, or one of smaller blocks where the row is no whole number of them."""
+    """Return the type, or one of smaller blocks where the row is no whole number of them."""
     if row % BLOCK_TYPES[kind].elements == 0:
         return kind
     smaller = FALLBACK.get(kind, kind)

@@ -37,7 +37,7 @@ class GgufTensor:
 
     @property
     def row(self) -> int:
-        """Elements of a row (`ne[0]`)."""
+        """Return elements of a row (`ne[0]`)."""
         return self.shape[-1]
 
     @property
@@ -51,7 +51,7 @@ Tensors: TypeAlias = Iterator[GgufTensor]
 
 
 def gguf_tensors(model: Model) -> tuple[GgufTensor, ...]:
-    """Every tensor of the text model's file: those outside the layers first, then layer by layer.
+    """Return every tensor of the text model's file: those outside the layers first, then layer by layer.
 
     >>> from memcore.networks.catalog import find_model
     >>> gguf_tensors(find_model("llama-3.1-8b"))[0]
@@ -61,7 +61,7 @@ def gguf_tensors(model: Model) -> tuple[GgufTensor, ...]:
 
 
 def layers_in_order(model: Model) -> Iterator[Layer]:
-    """The decoder's layers from first to last."""
+    """Yield the decoder's layers from first to last."""
     for pattern, times in zip(model.network.runs, model.repeats, strict=True):
         for _ in range(times):
             yield from pattern
@@ -276,12 +276,12 @@ def _experts(model: Model, part: Experts) -> Tensors:
 
 
 def _native(model: Model) -> str | None:
-    """The type in which experts are published, and which the converter keeps."""
+    """Return the type in which experts are published, and which the converter keeps."""
     return "MXFP4" if model.network.family == "gpt_oss" else None
 
 
 def _named(model: Model, weight: Weight, names: Mapping[str, str | Parts]) -> Tensors:
-    """A parameter of a part that is described by its parameters alone."""
+    """Yield a parameter of a part that is described by its parameters alone."""
     suffixes = [weight.name.split(".", count)[-1] for count in range(weight.name.count(".") + 1)]
     found = next((names[end] for end in suffixes if end in names), weight.name)
     shape = tuple(model.size(axis) for axis in weight.axes)
@@ -303,7 +303,7 @@ def _fixed(name: str, shape: tuple[int, ...]) -> str | None:
 
 
 def _others(model: Model) -> Tensors:
-    """Parameters outside the layers that only some families have; towers have files of their own (mmproj)."""
+    """Yield parameters outside the layers that only some families have; towers have files of their own (mmproj)."""
     others = [weight for weight in model.network.embedding_and_head.others if weight.kind != "tower"]
     inside = [weight.name.removeprefix("model.").removeprefix("language_model.") for weight in others]
     stems = [name.split(".")[0] for name in inside]

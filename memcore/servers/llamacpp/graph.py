@@ -101,7 +101,7 @@ class Builder:
         """Some layers see a window."""
 
     def weight(self, name: str) -> Tensor:
-        """A weight of the layer at hand, or one outside the layers."""
+        """Return a weight of the layer at hand, or one outside the layers."""
         return self.weights[f"{self.block}{name}"]
 
     def optional(self, name: str) -> Tensor | None:
@@ -109,23 +109,23 @@ class Builder:
         return self.weights.get(f"{self.block}{name}")
 
     def input(self, name: str, kind: str, *ne: int) -> Tensor:
-        """An input, made when it is first asked for."""
+        """Return an input, made when it is first asked for."""
         if name not in self.inputs:
             self.inputs[name] = leaf(kind, *ne, name=name, is_input=True)
         return self.inputs[name]
 
     def size(self, *axes: object) -> int:
-        """The value of a product of symbols."""
+        """Return the value of a product of symbols."""
         return self.model.size(axes)  # type: ignore[arg-type]
 
     def linear(self, name: str, tensor: Tensor) -> Tensor:
-        """A product with a weight, and its bias."""
+        """Return a product with a weight, and its bias."""
         found = mul_mat(self.weight(f"{name}.weight"), tensor)
         bias = self.optional(f"{name}.bias")
         return found if bias is None else apply("ADD", found, bias)
 
     def norm(self, norm: Norm | None, name: str, tensor: Tensor) -> Tensor:
-        """A norm with its weight and bias, or nothing."""
+        """Return a norm with its weight and bias, or nothing."""
         if norm is None:
             return tensor
         if self.batch.release.fuses_norms and self.optional(f"{name}.weight") is not None:
@@ -138,12 +138,12 @@ class Builder:
         return found
 
     def positions(self) -> Tensor:
-        """The position of every token."""
+        """Return the position of every token."""
         many = 4 if self.model.network.family in {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"} else 1
         return self.input("inp_pos", "I32", self.batch.tokens * many)
 
     def selected(self, tensor: Tensor) -> Tensor:
-        """The rows of the tokens whose logits are wanted."""
+        """Return the rows of the tokens whose logits are wanted."""
         return get_rows(tensor, self.input("out_ids", "I32", self.batch.outputs))
 
     def rotate(self, tensor: Tensor, part: Attention | LatentAttention) -> Tensor:
@@ -205,7 +205,7 @@ class Builder:
         self.graph.expand(set_rows(reshape(stored, 1, stored.elements), single, numbers))
 
     def cached_keys(self, cache: Cache, width: int) -> Tensor:
-        """All keys of the cache, head by head."""
+        """Return all keys of the cache, head by head."""
         keys, streams = cache.keys, cache.keys.ne[2]
         row = keys.ne[0]
         each = row_bytes(keys.type, row)
@@ -213,7 +213,7 @@ class Builder:
                     (row_bytes(keys.type, width), each, each * keys.ne[1]))  # fmt: skip
 
     def cached_values(self, cache: Cache, width: int) -> Tensor:
-        """All values of the cache; without flash attention they are stored transposed."""
+        """Return all values of the cache; without flash attention they are stored transposed."""
         values = cache.values
         assert values is not None  # noqa: S101
         row, cells, streams = values.ne[0], values.ne[1], values.ne[2]

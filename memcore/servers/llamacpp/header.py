@@ -28,7 +28,7 @@ _FILE_TYPES: Mapping[int, str] = {
 
 
 def gguf_of(found: Mapping[str, Any]) -> tuple[Checkpoint, Mapping[str, object], str | None] | None:
-    """The tensors of a header, the settings that it says, and the model that it names; None for another file.
+    """Return the tensors of a header, the settings that it says, and the model that it names; None for another file.
 
     A name counts if the catalog's model has as many layers and nearly as many parameters: files have no towers.
     """
@@ -64,7 +64,7 @@ _SHAPE = re.compile(r"\d{1,12}(?:x\d{1,12}){0,7}")
 
 
 def _named_in(keys: Mapping[str, Any], listed: Checkpoint) -> str | None:
-    """The model that a GGUF file's keys name, if it has such tensors."""
+    """Return the model that a GGUF file's keys name, if it has such tensors."""
     repository = str(keys.get("general.base_model.0.repo_url", "")).rpartition("huggingface.co/")[2]
     parts = [str(keys[name]) for name in ("general.basename", "general.size_label", "general.finetune") if name in keys]
     for name in (repository, str(keys.get("general.name", "")), "-".join(parts), "-".join(parts[:2])):

@@ -30,7 +30,7 @@ from memcore.serving.gguf_types import row_bytes
 
 
 def layer_of(to: Builder, layer: Layer, index: int, tensor: Tensor, *, last: bool) -> Tensor:
-    """A layer, with the residual connections of its family."""
+    """Return a layer, with the residual connections of its family."""
     last = last and to.model.network.family not in SELECTS_LATE
     names = to.names[index]
     norms = dict(zip(names, layer.norms, strict=True))
@@ -63,7 +63,7 @@ def layer_of(to: Builder, layer: Layer, index: int, tensor: Tensor, *, last: boo
     if inner is None and not behind:
         inner = names[0 if alone else 1]
     current = normed(inner, second) if inner else second
-    current = fed(to, layer, current)
+    current = feed_forward(to, layer, current)
     if sandwich:
         current = normed("post_ffw_norm", current)
     if scaled:
@@ -82,7 +82,7 @@ def _ordered(to: Builder, current: Tensor, residual: Tensor, families: frozenset
 
 def _single(to: Builder, layer: Layer, index: int, tensor: Tensor, names: list[str], *, last: bool) -> Tensor:
     current = to.norm(layer.norms[0], names[0], tensor)
-    current = mixed(to, layer, index, current) if layer.mixers else fed(to, layer, current)
+    current = mixed(to, layer, index, current) if layer.mixers else feed_forward(to, layer, current)
     if last:
         current, tensor = to.selected(current), to.selected(tensor)
     return apply("ADD", current, tensor)
@@ -96,7 +96,7 @@ def _parallel(
     if last:
         tensor, start, current = (to.selected(each) for each in values)
     inner = start if len(layer.norms) < 2 else to.norm(layer.norms[1], names[1], tensor)
-    found = fed(to, layer, inner)
+    found = feed_forward(to, layer, inner)
     first = (current, found) if to.model.network.family == "phi" else (found, current)
     return apply("ADD", apply("ADD", *first), tensor)
 
@@ -215,9 +215,9 @@ def _latent(to: Builder, part: LatentAttention, index: int, tensor: Tensor) -> T
     query_plain = view(query, (plain, heads, tokens), query.nb[1:3])
     query_rotated = to.rotate(view(query, (rotated, heads, tokens), query.nb[1:3], 4 * plain), part)
     absorbed = mul_mat(to.weight("attn_k_b.weight"), permute(query_plain, 0, 2, 1, 3))
-    query = concat(permute(absorbed, 0, 2, 1, 3), query_rotated, 0)
+    query = concat(permute(absorbed, 0, 2, 1, 3), query_rotated)
     value = reshape(compressed, latent, 1, tokens)
-    key = concat(value, key_rotated, 0)
+    key = concat(value, key_rotated)
     cache = to.caches[index]
     to.graph.expand(query, value, key)
     to.store(cache, key, None)
@@ -227,8 +227,8 @@ def _latent(to: Builder, part: LatentAttention, index: int, tensor: Tensor) -> T
     return to.linear("attn_output", found)
 
 
-def fed(to: Builder, layer: Layer, tensor: Tensor) -> Tensor:
-    """The layer's feed-forward layers; a second one sees the same tensor."""
+def feed_forward(to: Builder, layer: Layer, tensor: Tensor) -> Tensor:
+    """Return the layer's feed-forward layers; a second one sees the same tensor."""
     found = [_ffn(to, ffn, tensor, sparse=layer.has_experts) for ffn in layer.ffns]
     return found[0] if len(found) == 1 else apply("ADD", found[0], found[1])
 
@@ -239,15 +239,15 @@ def _ffn(to: Builder, part: Ffn, tensor: Tensor, *, sparse: bool) -> Tensor:
     found = _experts(to, part, tensor)
     if part.shared is None:
         return found
-    beside = _dense(to, part.shared, tensor, "_shexp")
+    shared = _dense(to, part.shared, tensor, "_shexp")
     if part.shared_gate is not None:
         gate = mul_mat(to.weight("ffn_gate_inp_shexp.weight"), tensor)
-        beside = apply("MUL", beside, apply("SIGMOID", gate))
-    return apply("ADD", found, beside)
+        shared = apply("MUL", shared, apply("SIGMOID", gate))
+    return apply("ADD", found, shared)
 
 
 def _activated(part: FeedForward | Experts, tensor: Tensor) -> Tensor:
-    """An activation without a gate."""
+    """Return an activation without a gate."""
     if part.activation in {"relu2", "relu_squared"}:
         return apply("SQR", apply("RELU", tensor))
     return apply("XIELU" if part.activation == "xielu" else "GELU", tensor)
@@ -276,7 +276,7 @@ def _dense(to: Builder, part: FeedForward, tensor: Tensor, suffix: str) -> Tenso
 
 
 def _chosen(to: Builder, part: Experts, tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """The experts of every token, and their weights."""
+    """Return the experts of every token, and their weights."""
     tokens, experts, chosen = tensor.ne[1], to.size("E"), to.size(part.routed)
     family = to.model.network.family
     logits = to.linear("ffn_gate_inp", tensor)

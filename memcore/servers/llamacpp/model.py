@@ -15,7 +15,7 @@ from memcore.servers.llamacpp.layers import layer_of
 
 
 def build(to: Builder, layers: Sequence[int]) -> Graph:
-    """The graph of the embedding, of layers by number, and of the head."""
+    """Return the graph of the embedding, of layers by number, and of the head."""
     embedding_and_head = to.model.network.embedding_and_head
     current = _embedded(to)
     if embedding_and_head.positions is not None:
@@ -50,7 +50,7 @@ def _embedded(to: Builder) -> Tensor:
 
 
 def _logits(to: Builder, tensor: Tensor) -> Tensor:
-    """The head; what llama.cpp reads is never overwritten."""
+    """Return the head; what llama.cpp reads is never overwritten."""
     embedding_and_head = to.model.network.embedding_and_head
     found = mul_mat(to.weights["output.weight"], tensor)
     bias = to.weights.get("output.bias")

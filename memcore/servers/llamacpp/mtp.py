@@ -25,7 +25,7 @@ _SHARED = ("token_embd.weight", "output.weight", "output_norm.weight", "output_n
 
 
 def head_of(model: Model, found: Speculation) -> Model | None:
-    """The further layers as a model of their own; None where the family has none that is supported."""
+    """Return the further layers as a model of their own; None where the family has none that is supported."""
     if found.layer is None:
         return None
     return replace(model, network=replace(model.network, runs=((found.layer,),)), repeats=(found.layers,))
@@ -64,14 +64,14 @@ May 2026 and #26296 of 31 July (b10091 is of 22 July, b10242 of 4 August)."""
 
 
 def carried(basics: Basics, build: int | None) -> Model | None:
-    """The further layers where a build loads them whatever is asked for."""
+    """Return the further layers where a build loads them whatever is asked for."""
     if build is None or not _LOADED <= build < _ASKED or not predicts(basics.model):
         return None
     return head_of(basics.model, speculation("mtp", 1, basics.model, text_config(basics.raw), None))
 
 
 def own_bytes(tensors: Sequence[FileTensor]) -> int:
-    """Bytes of the head's own part of the file."""
+    """Return bytes of the head's own part of the file."""
     return sum(tensor.bytes for tensor in tensors if tensor.name not in _SHARED)
 
 
@@ -79,5 +79,5 @@ class HeadWeights(Plan):
     """The head's own part of the file: embedding and head are the model's, and are there once."""
 
     def placed(self) -> Iterator[tuple[FileTensor, str]]:
-        """Its tensors with their devices."""
+        """Return its tensors with their devices."""
         return ((tensor, device) for tensor, device in super().placed() if tensor.name not in _SHARED)

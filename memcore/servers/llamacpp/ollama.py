@@ -79,7 +79,7 @@ _VARIABLES: Mapping[str, str] = {"CONTEXT_LENGTH": "num_ctx", "NUM_PARALLEL": "*
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
-    """What a Modelfile, a command or the environment says, a Modelfile first."""
+    """Return what a Modelfile, a command or the environment says, a Modelfile first."""
     normalized = {name.removeprefix("--"): value for name, value in found.items()}
     for variable, name in _VARIABLES.items():
         value = normalized.pop(f"{ENVIRONMENT}OLLAMA_{variable}", None)
@@ -101,7 +101,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
 
 
 def _model(name: str) -> tuple[dict[str, Any], list[Message]]:
-    """The model and the format that `FROM` names: a file, a repository of the hub, or a name of the library."""
+    """Return the model and the format that `FROM` names: a file, a repository of the hub, or a name of the library."""
     notes: list[Message]
     if not name:
         return {}, []
@@ -133,7 +133,7 @@ def _model(name: str) -> tuple[dict[str, Any], list[Message]]:
 
 
 def _from(name: str, weights: str | None) -> Mapping[str, str]:
-    """What `FROM` names."""
+    """Return what `FROM` names."""
     return {"*": as_file(name, weights)}
 
 
@@ -158,7 +158,7 @@ _CACHES = (LlamaCppSettings.cache_type_k, LlamaCppSettings.cache_type_v)
 
 
 def _variable(name: str, value: object) -> Message:
-    """A reason for what the server's environment says (ollama, envconfig/config.go)."""
+    """Return a reason for what the server's environment says (ollama, envconfig/config.go)."""
     return Message("set {} in the environment", f"OLLAMA_{name}={value}")
 
 

@@ -79,7 +79,7 @@ def serves(version: object) -> bool:
 
 
 def build_of(version: object) -> int | None:
-    """The build of llama.cpp in a release; None where none is given.
+    """Return the build of llama.cpp in a release; None where none is given.
 
     >>> build_of("0.31.1"), build_of("0.20.2")
     (9840, 7430)
@@ -95,7 +95,7 @@ _USUAL, _MOST = 512, 80
 
 
 def batch_of(version: object, context: int, needed: int, free: int | None) -> int:
-    """Tokens of a batch, which llama-server computes at once, where `num_batch` does not say it.
+    """Return tokens of a batch, which llama-server computes at once, where `num_batch` does not say it.
 
     `context`: tokens of all slots; `needed`: the file and a cache in 16 bits; `free`: bytes of all GPUs, None where
     nobody knows. Source: ollama 0.32, server/sched.go (`automaticGenerationBatch`), since 0.30.
@@ -112,7 +112,7 @@ def batch_of(version: object, context: int, needed: int, free: int | None) -> in
 
 
 def attends_quickly(version: object, family: str) -> bool | None:
-    """Whether a release uses flash attention unasked; None where the GPU decides.
+    """Return whether a release uses flash attention unasked; None where the GPU decides.
 
     >>> attends_quickly("0.12.6", "qwen3"), attends_quickly("0.12.6", "qwen2"), attends_quickly("0.20.2", "qwen2")
     (True, False, None)
@@ -125,10 +125,10 @@ def attends_quickly(version: object, family: str) -> bool | None:
 
 
 def offloads(version: object) -> bool:
-    """Whether its own engine computes large products with weights of the host on the GPU (`op_offload`)."""
+    """Return whether its own engine computes large products with weights of the host on the GPU (`op_offload`)."""
     return not isinstance(version, str) or release(version) >= _OFFLOADS
 
 
 def window_of(version: object, family: str) -> int:
-    """Tokens that a sliding window keeps besides those of a batch, where that is more than it sees; else 0."""
+    """Return tokens that a sliding window keeps besides those of a batch, where that is more than it sees; else 0."""
     return _FAMILIES[family].window if runs(version, family) else 0

@@ -15,10 +15,11 @@ from itertools import accumulate
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.records import dataclass
-from memcore.servers.llamacpp.caches import WINDOWED, padded, slides
+from memcore.servers.llamacpp.caches import WINDOWED, slides
 from memcore.servers.llamacpp.gguf import FileTensor
 from memcore.servers.llamacpp.gguf_tensors import layers_in_order
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
+from memcore.symbols import round_up
 
 HOST = "CPU"
 EVERY = 1 << 30
@@ -163,7 +164,7 @@ _ROWS = frozenset({"F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"}
 
 
 def row_of(build: int | None) -> str:
-    """The row of `RELEASES` for a build; the newest where none is given."""
+    """Return the row of `RELEASES` for a build; the newest where none is given."""
     return next((row for below, row in _BUILDS if build is not None and build < below), "2026")
 
 
@@ -188,17 +189,17 @@ class Layout:
         self._patterns = [(re.compile(pattern), device) for pattern, device in flags.overrides]
 
     def _context(self) -> tuple[int, int]:
-        """Tokens in all, and cells of each cache."""
+        """Return tokens in all, and cells of each cache."""
         flags = self.flags
-        context = padded(flags.context or self.model.sizes["P"], 256)
+        context = round_up(flags.context or self.model.sizes["P"], 256)
         if flags.unified or flags.sequences == 1:
             return context, context
-        each = padded(context // flags.sequences, 256)
+        each = round_up(context // flags.sequences, 256)
         return each * flags.sequences, each
 
     @property
     def micro_batch(self) -> int:
-        """Tokens of a micro-batch: never more than a batch or the context."""
+        """Return tokens of a micro-batch: never more than a batch or the context."""
         return min(self.flags.micro_batch, self.flags.batch, self.context)
 
     @property
@@ -214,7 +215,7 @@ class Layout:
         return tuple(each / whole for each in accumulate(shares))
 
     def layer_device(self, layer: int) -> str:
-        """The device of a layer; the output is the layer behind the last."""
+        """Return the device of a layer; the output is the layer behind the last."""
         if layer not in self._devices:
             self._devices[layer] = self._device_of(layer)
         return self._devices[layer]
@@ -232,11 +233,11 @@ class Layout:
         return self.gpus[min(place, len(self.gpus) - 1)]
 
     def cache_device(self, layer: int) -> str:
-        """The device of a layer's cache."""
+        """Return the device of a layer's cache."""
         return HOST if self.flags.cache_on_host else self.layer_device(layer)
 
     def tensor_device(self, name: str) -> str:
-        """The device whose buffer holds a tensor."""
+        """Return the device whose buffer holds a tensor."""
         for pattern, device in self._patterns:
             if pattern.search(name):
                 return device
@@ -276,7 +277,7 @@ class Layout:
             return self.cells
         window = max(self.flags.window_memory, self.model.window or WINDOWED[self.model.network.family])
         many = self.flags.sequences if self.flags.unified else 1
-        return padded(min(self.cells, window * many + self.micro_batch), 256)
+        return round_up(min(self.cells, window * many + self.micro_batch), 256)
 
     def split_rows(self, rows: int) -> Iterator[tuple[str, int]]:
         """Rows of a matrix on each GPU when matrices are split by rows, in steps of 128."""
@@ -295,11 +296,11 @@ def buffer_bytes(tensor: FileTensor, device: str, backend: Backend) -> int:
     """Return what a weight takes in its buffer: CUDA reads quantized rows in steps of 512 elements."""
     size = tensor.bytes
     if device == HOST:
-        return padded(size, 32)
+        return round_up(size, 32)
     rest = tensor.shape[-1] % 512
     if backend.pads and BLOCK_TYPES[tensor.type].quantized and rest:
         size += row_bytes(tensor.type, 512 - rest)
-    return padded(size, backend.alignment)
+    return round_up(size, backend.alignment)
 
 
 _SQUARE = frozenset({40, 64, 72, 80, 96, 112, 128, 256, 512})

@@ -17,12 +17,13 @@ from memcore.servers.llamacpp.graph import Batch, Builder, Cache
 from memcore.servers.llamacpp.model import build
 from memcore.servers.llamacpp.plan import HOST, Layout
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
+from memcore.symbols import round_up
 
 
 def compute_buffers(plan: Layout) -> Mapping[str, Reserved]:
     """Each device's compute buffer."""
     flags, release = plan.flags, plan.release
-    tokens = -(-plan.micro_batch // flags.sequences) * flags.sequences
+    tokens = round_up(plan.micro_batch, flags.sequences)
     outputs = min(plan.micro_batch, flags.outputs or min(flags.batch, plan.context))
     batch = Batch(tokens, outputs, flags.sequences, plan.streams, plan.flash, release)
     caches, states = _caches(plan), _states(plan)
@@ -66,7 +67,7 @@ def _weights(plan: Layout, layers: Collection[int]) -> Mapping[str, Tensor]:
 
 
 def _layer_in(name: str) -> int | None:
-    """The number of the layer that a tensor belongs to, from its name."""
+    """Return the number of the layer that a tensor belongs to, from its name."""
     return int(name.split(".", 2)[1]) if name.startswith("blk.") else None
 
 
@@ -107,7 +108,7 @@ def counted(kinds: Sequence[object]) -> list[int]:
 
 
 def _kinds(plan: Layout, caches: Mapping[int, Cache], states: Mapping[int, tuple[Tensor, Tensor]]) -> list[object]:
-    """What the graph sees of each layer: its parts, weights, cache and states, and where they lie."""
+    """Return what the graph sees of each layer: its parts, weights, cache and states, and where they lie."""
     weights: dict[int | None, list[object]] = {}
     for tensor, device in plan.placed():
         index = _layer_in(tensor.name)
@@ -163,7 +164,7 @@ def _cache(plan: Layout, part: Attention | LatentAttention, layer: Layer, device
 
 
 def _shared_width(plan: Layout, *, sliding: bool) -> int:
-    """The width of a head, if it is the same in all layers with such a cache."""
+    """Return the width of a head, if it is the same in all layers with such a cache."""
     widths = {
         plan.model.size((axis,))
         for layer, _ in plan.model.layers
@@ -212,15 +213,15 @@ def _unpacked(tensor: Tensor, size: int) -> int:
     end = size
     keys, values = tensor.src[1], tensor.src[2]
     if keys.type != "F16":
-        end = -(-end // 128) * 128 + keys.elements * 2
+        end = round_up(end, 128) + keys.elements * 2
     same = values.view is keys.view and values.offset == keys.offset
     if values.type != "F16" and not same:
-        end = -(-end // 128) * 128 + values.elements * 2
+        end = round_up(end, 128) + values.elements * 2
     return end - size
 
 
 def _worth_moving(node: Tensor) -> bool:
-    """Operations on 32 rows and more are computed by the GPU even with weights of the host."""
+    """Return whether the GPU computes an operation with weights of the host: on 32 rows and more."""
     if node.op == "GET_ROWS":
         return False
     rows = (

@@ -57,7 +57,7 @@ _OLLAMAS: Mapping[str, Overrides] = {"MXFP4_MOE": (("attn", "BF16"), ("output", 
 
 
 def _overrides(name: str, fork: str) -> Overrides:
-    """The types besides those of a file type; all are of a type that is none of llama-quantize's."""
+    """Return the types besides those of a file type; all are of a type that is none of llama-quantize's."""
     return (("", name),) if name not in FILE_TYPES else _OLLAMAS.get(name, ()) if fork == OLLAMA else ()
 
 
@@ -113,8 +113,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     build = ollama_engine.build_of(version) if fork == OLLAMA else _build(version)
     row = "ik" if "ik" in fork else row_of(build)
     own = fork == OLLAMA and ollama_engine.runs(version, family)
-    slots = own or (RELEASES[row].outputs_by_slots and (fork != OLLAMA or ollama_engine.serves(version)))
-    slots = slots and fork not in (PYTHON, LIBRARY)
+    served = own or (RELEASES[row].outputs_by_slots and (fork != OLLAMA or ollama_engine.serves(version)))
     # One cache for all sequences is as long as the longest of them: `-c` cells in all (src/llama-context.cpp).
     context, batch, micro_batch = _batches(read, basics, fork, name, 1 if unified else sequences)
     flags = Flags(
@@ -132,7 +131,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         host_experts=read.take(LlamaCppSettings.n_cpu_moe, 0),
         full_windows=read.take(LlamaCppSettings.swa_full, fork in (PYTHON, LIBRARY)),
         # Before 0.30 Ollama's runner does not say how many it wants (llama/llama.go, NewContextParams; n_outputs_max).
-        outputs=sequences * (1 + _proposed(basics)) if slots else None,
+        outputs=sequences * (1 + _proposed(basics)) if served and fork not in (PYTHON, LIBRARY) else None,
         checkpoints=ollama_engine.CHECKPOINTS if own else 0,
         window_memory=ollama_engine.window_of(version, family) if own else 0,
         offload=not own or ollama_engine.offloads(version),
@@ -143,12 +142,11 @@ def options(read: Defaults, basics: Basics) -> Options:
     )
     expanded = "lk" in basics.sizes and _keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES)
     _check_caches(read, basics.model, flags, _CACHES, expanded=expanded)
-    draft = None if basics.draft is None else _draft(read, basics.draft, flags)
     head = head_of(basics.model, basics.speculation) if basics.speculation is not None else None
-    if head is not None:
-        # -ngl counts the head's layers, which lie between the others and the output (n_layer_all)
-        layers = min(flags.gpu_layers, max(flags.gpu_layers - head.num_layers, 1))
-        flags = replace(flags, gpu_layers=layers, checkpoints=flags.checkpoints + _proposed(basics))
+    if head is None:
+        draft = None if basics.draft is None else _draft(read, basics.draft, flags)
+    else:
+        flags = _with_head(flags, head, _proposed(basics))
         draft = _head(read, basics.model, head, name, flags)
     return Options(
         flags=flags,
@@ -162,8 +160,14 @@ def options(read: Defaults, basics: Basics) -> Options:
     )
 
 
+def _with_head(flags: Flags, head: Model, proposed: int) -> Flags:
+    """Put the layers of a head that predicts tokens on the host where `-ngl` leaves them out; they come last."""
+    layers = min(flags.gpu_layers, max(flags.gpu_layers - head.num_layers, 1))
+    return replace(flags, gpu_layers=layers, checkpoints=flags.checkpoints + proposed)
+
+
 def _batches(read: Defaults, basics: Basics, fork: str, name: str, caches: int) -> tuple[int, int, int]:
-    """Tokens of a context, of a batch, and of those computed at once: Ollama has one number for the last two."""
+    """Return tokens of a context, of a batch, and of those computed at once: Ollama has one number for the last two."""
     context = basics.max_model_len * caches
     if fork != OLLAMA:
         batch = read.take(LlamaCppSettings.n_batch, 512 if fork == PYTHON else 2048)
@@ -201,7 +205,7 @@ def _check_size(read: Defaults, basics: Basics) -> None:
 
 
 def _file_type(read: Defaults) -> str:
-    """The file type, or the type of every quantized tensor."""
+    """Return the file type, or the type of every quantized tensor."""
     given = read.given(Inference.quantization)
     name = str(given or read.take(Inference.quantization, "q4_k_m", "the most common format")).upper()
     name = ALIASES.get(name, name)
@@ -220,7 +224,7 @@ _FILES_BEFORE = "deepseek_v2"
 
 
 def _keeps_heads(read: Defaults, basics: Basics, build: int | None) -> bool:
-    """Whether latent attention caches keys and values of every head; the build is None for ik_llama.cpp."""
+    """Return whether latent attention caches keys and values of every head; the build is None for ik_llama.cpp."""
     given = read.given(LlamaCppSettings.mla)
     if given is not None or build is None:
         return given == 0
@@ -230,7 +234,7 @@ def _keeps_heads(read: Defaults, basics: Basics, build: int | None) -> bool:
 
 
 def _proposed(basics: Basics) -> int:
-    """Tokens that are checked with each one of a slot."""
+    """Return tokens that are checked with each one of a slot."""
     return basics.speculation.tokens if basics.speculation else 0
 
 
@@ -269,7 +273,7 @@ def _draft(read: Defaults, model: Model, flags: Flags) -> Draft:
 
 
 def _head(read: Defaults, target: Model, head: Model, name: str, flags: Flags) -> Draft:
-    """The layers of the target's own file that predict: on its GPUs, in a context as long as the target's."""
+    """Return the layers of the target's own file that predict: on its GPUs, in a context as long as the target's."""
     own = replace(
         flags,
         keys=_type(read, LlamaCppSettings.cache_type_k_draft, None),
@@ -284,7 +288,7 @@ def _head(read: Defaults, target: Model, head: Model, name: str, flags: Flags) -
 
 
 def _build(version: object) -> int | None:
-    """The number of a build, 9140 for b9140; None for releases of another form."""
+    """Return the number of a build, 9140 for b9140; None for releases of another form."""
     return version if isinstance(version, int) else None
 
 
@@ -348,7 +352,7 @@ def _type(read: Defaults, path: Setting[str], common: str | None) -> str:
 
 
 def budget(job: ServingJob) -> Budget:
-    """What each GPU and the host hold."""
+    """Return what each GPU and the host hold."""
     chosen = job.chosen(Options)
     buffers = _buffers(job.model, chosen)
     devices = [f"CUDA{number}" for number in range(chosen.flags.gpus)]
@@ -394,7 +398,7 @@ def budget(job: ServingJob) -> Budget:
 
 
 def least(job: ServingJob) -> int:
-    """Bytes that the fullest GPU holds before the graph is placed: weights, caches and what surrounds them."""
+    """Return bytes that the fullest GPU holds before the graph is placed: weights, caches and what surrounds them."""
     chosen = job.chosen(Options)
     totals = Counter[str]()
     for each in _kept(_plan(job.model, chosen), chosen):
@@ -487,7 +491,7 @@ def _before_unpacking(model: Model, chosen: Options, device: str) -> int | None:
 
 
 def _drafting(chosen: Options, device: str) -> list[Entry]:
-    """What the draft model has there."""
+    """Return what the draft model has there."""
     if chosen.draft is None:
         return []
     draft = chosen.draft
@@ -526,7 +530,7 @@ _MOST = 262_144
 
 
 def usual_length(read: Defaults, capacity: int | None) -> int | None:
-    """The context that Ollama gives a model where nobody says one; None for llama.cpp itself.
+    """Return the context that Ollama gives a model where nobody says one; None for llama.cpp itself.
 
     Source: ollama 0.24, server/routes.go, `defaultNumCtx`.
     """
@@ -537,14 +541,14 @@ def usual_length(read: Defaults, capacity: int | None) -> int | None:
 
 
 def drafted(read: Defaults) -> int:
-    """Tokens of a draft: 3 since June 2026, 16 before (common/common.h, `common_params_speculative`)."""
+    """Return tokens of a draft: 3 since June 2026, 16 before (common/common.h, `common_params_speculative`)."""
     fork = str(read.given(LlamaCppSettings.fork) or "")
     row = "ik" if "ik" in fork else row_of(_build(read.given(EngineSettings.version)))
     return 3 if RELEASES[row].outputs_by_slots else 16
 
 
 def _alone(job: ServingJob) -> bool:
-    """All on one GPU, with flash attention, and no experts."""
+    """Return whether all is on one GPU, with flash attention and without experts."""
     flags: Flags = job.chosen(Options).flags
     held = flags.gpu_layers >= min(EVERY, job.model.num_layers + 1) and not flags.overrides and not flags.cache_on_host
     return held and not job.model.has_experts and job.num_gpus == 1 and flags.flash is not False

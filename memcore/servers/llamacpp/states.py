@@ -16,9 +16,9 @@ from memcore.servers.llamacpp.ggml.graph import (
     copy,
     gated,
     get_rows,
-    inplace,
     mul_mat,
     reshape,
+    scale_inplace,
     shaped,
     transpose,
     view,
@@ -28,7 +28,7 @@ from memcore.servers.llamacpp.graph import Builder
 
 
 def state_mixer(to: Builder, part: SpecialMixer, index: int, tensor: Tensor) -> Tensor:
-    """A mixer of its variant; one whose graph is not known passes its input on."""
+    """Return a mixer of its variant; one whose graph is not known passes its input on."""
     found = _VARIANTS.get(part.variant)
     return tensor if found is None else found(to, index, tensor)
 
@@ -39,19 +39,19 @@ def supported(variant: str) -> bool:
 
 
 def _per_sequence(to: Builder) -> tuple[int, int]:
-    """Tokens of each sequence, and sequences."""
+    """Return tokens of each sequence, and sequences."""
     return to.batch.tokens // to.batch.sequences, to.batch.sequences
 
 
 def _state(to: Builder, state: Tensor, read: Callable[[Tensor, Tensor], Tensor] = get_rows) -> Tensor:
-    """The states of the batch's sequences; cleared ones are filled from one (`build_rs`)."""
+    """Return the states of the batch's sequences; cleared ones are filled from one (`build_rs`)."""
     size, slots = state.ne[0], state.ne[1]
     sequences = to.batch.sequences
     numbers = to.input("rs_s_copy", "I32", slots)
     main = to.inputs.setdefault("rs_s_copy_main", view(numbers, (sequences,)))
     rest = to.inputs.setdefault("rs_s_copy_extra", view(numbers, (slots - sequences,), offset=4 * sequences))
     flat = reshape(state, size, slots)
-    to.graph.expand(inplace("SCALE", view(flat, (size,))))
+    to.graph.expand(scale_inplace(view(flat, (size,))))
     found = read(flat, main)
     to.graph.expand(found)
     further = get_rows(flat, rest)
@@ -78,7 +78,7 @@ def _mamba2(to: Builder, index: int, tensor: Tensor) -> Tensor:
     gate = view(both, (inner // heads, heads, tokens, sequences), (4 * inner // heads, *wide))
     mixed = view(both, (channels, tokens, sequences), wide, 4 * inner)
     step = view(both, (heads, tokens, sequences), wide, 4 * (inner + channels))
-    row = concat(before, transpose(mixed), 0)
+    row = concat(before, transpose(mixed))
     _keep(to, row, conv_state, to.size("K") - 1, tokens)
     mixed = shaped("SSM_CONV", (channels, tokens, sequences), row, to.weight("ssm_conv1d.weight"))
     bias = to.optional("ssm_conv1d.bias")
@@ -101,7 +101,7 @@ def _mamba2(to: Builder, index: int, tensor: Tensor) -> Tensor:
 
 
 def _scan(to: Builder, index: int, values: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
-    """The selective scan: outputs of all tokens, and behind them the new states."""
+    """Return the selective scan: outputs of all tokens, and behind them the new states."""
     state = to.states[index][1]
     x, step, b, c = values
     sequences = to.batch.sequences
@@ -124,7 +124,7 @@ def _mamba(to: Builder, index: int, tensor: Tensor) -> Tensor:
     both = mul_mat(to.weight("ssm_in.weight"), reshape(tensor, tensor.ne[0], tokens, sequences))
     x = view(both, (inner, tokens, sequences), both.nb[1:3])
     gate = view(both, (inner, tokens, sequences), both.nb[1:3], 4 * inner)
-    row = concat(before, transpose(x), 0)
+    row = concat(before, transpose(x))
     _keep(to, row, conv_state, to.size("K") - 1, tokens)
     x = shaped("SSM_CONV", (inner, tokens, sequences), row, to.weight("ssm_conv1d.weight"))
     bias = to.optional("ssm_conv1d.bias")
@@ -158,7 +158,7 @@ def _short_convolution(to: Builder, index: int, tensor: Tensor) -> Tensor:
     b, c, x = (view(three, (hidden, tokens, sequences), three.nb[1:3], 4 * hidden * place) for place in range(3))
     values = transpose(apply("MUL", b, x))
     kept = state.ne[0] // hidden
-    row = concat(reshape(_state(to, state), kept, hidden, sequences), values, 0)
+    row = concat(reshape(_state(to, state), kept, hidden, sequences), values)
     _keep(to, row, state, kept, tokens)
     found = shaped("SSM_CONV", (hidden, tokens, sequences), row, to.weight("shortconv.conv.weight"))
     found = mul_mat(to.weight("shortconv.out_proj.weight"), apply("MUL", c, found))
@@ -168,7 +168,7 @@ def _short_convolution(to: Builder, index: int, tensor: Tensor) -> Tensor:
 def _delta(
     to: Builder, index: int, values: tuple[Tensor, Tensor, Tensor], gate: Tensor, beta: Tensor, state: Tensor
 ) -> Tensor:
-    """The delta rule: outputs of all tokens, and behind them the new states."""
+    """Return the delta rule: outputs of all tokens, and behind them the new states."""
     q, k, v = values
     width, heads, tokens, sequences = v.ne
     rows = tokens * sequences + width * sequences
@@ -208,7 +208,7 @@ def _gated_delta(to: Builder, index: int, tensor: Tensor) -> Tensor:
     beta = reshape(beta, 1, heads, tokens, sequences)
     state, channels = to.states[index], mixed.ne[0]
     kept = state[0].ne[0] // channels
-    row = concat(reshape(_state(to, state[0]), kept, channels, sequences), transpose(mixed), 0)
+    row = concat(reshape(_state(to, state[0]), kept, channels, sequences), transpose(mixed))
     _keep(to, row, state[0], kept, tokens)
     memory = reshape(_state(to, state[1]), deep, deep, heads, sequences)
     mixed = apply("SILU", shaped("SSM_CONV", (channels, tokens, sequences), row, to.weight("ssm_conv1d.weight")))
@@ -241,7 +241,7 @@ def _kimi_convolved(to: Builder, index: int, tensor: Tensor, before: Tensor, pla
     cache, kept = to.states[index][0], to.size("K") - 1
     state = view(before, (kept, inner, sequences), (4 * kept, before.nb[1]), 4 * kept * inner * place)
     values = reshape(mul_mat(to.weight(f"attn_{name}.weight"), tensor), inner, tokens, sequences)
-    row = concat(state, transpose(values), 0)
+    row = concat(state, transpose(values))
     last = view(row, (kept, inner, sequences), row.nb[1:3], 4 * tokens)
     target = view(cache, (kept, inner, sequences), (4 * kept, cache.nb[1]), 4 * kept * inner * place)
     to.graph.expand(copy(last, target))

@@ -54,31 +54,16 @@ def at_once(plan: Plan, compute: Iterable[Buffer], build: int | None, accelerato
     size, what = max((graph, "a compute buffer" if former else "an intermediate result"), (weight, "a tensor"))
     if size <= least:
         return AtOnce()
+    driver, limit = ("a Vulkan driver", _MOST) if size > _MOST else ("AMD's own Vulkan driver", _LEAST)
+    over = Message(
+        "{} takes {}; {} allocates at most {} at once", what, format_bytes(size), driver, format_bytes(limit)
+    )
     if not former and (build is None or build >= _REJECTS):
-        return AtOnce(note=_on_host(size, what)) if size > _MOST else AtOnce()
-    return AtOnce(refused=_refused(size, what)) if size > _MOST else AtOnce(doubt=_doubted(size, what))
-
-
-def _refused(size: int, what: str) -> Message:
-    return Message(
-        'llama.cpp ends with "ggml_vulkan: Requested buffer size exceeds device memory allocation limit": {} takes {}, '
-        "and Vulkan drivers allocate 4 GiB at once; it starts with a smaller ubatch, with flash attention, or in a "
-        "build from b{} on",
-        what, format_bytes(size), _REJECTS,
-    )  # fmt: skip
-
-
-def _doubted(size: int, what: str) -> Message:
-    return Message(
-        "{} takes {}: AMD's own Vulkan driver allocates 2 GiB at once, and llama.cpp does not start with it; Mesa's "
-        "allocates 4 GiB, and a build from b{} on takes either",
-        what, format_bytes(size), _REJECTS,
-    )  # fmt: skip
-
-
-def _on_host(size: int, what: str) -> Message:
-    return Message(
-        "{} takes {}, more than Vulkan drivers allocate at once (4 GiB): the host computes it, slowly, and the GPU "
-        "holds less than this",
-        what, format_bytes(size),
-    )  # fmt: skip
+        on_host = Message("{}; the host computes it, slowly, and the GPU holds less than this", over)
+        return AtOnce(note=on_host) if size > _MOST else AtOnce()
+    if size > _MOST:
+        ends = 'llama.cpp ends with "ggml_vulkan: Requested buffer size exceeds device memory allocation limit"'
+        fix = Message("use a smaller ubatch, flash attention, or a build from b{} on", _REJECTS)
+        return AtOnce(refused=Message("{}; {}; {}", over, ends, fix))
+    fix = Message("llama.cpp starts with Mesa's driver, or from build b{} on", _REJECTS)
+    return AtOnce(doubt=Message("{}; {}", over, fix))

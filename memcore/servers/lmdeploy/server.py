@@ -28,7 +28,7 @@ from memcore.serving.outside_allocator import CATEGORY, context_and_nccl
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
-from memcore.serving.stages import Stage, alike
+from memcore.serving.stages import Stage, merged_stages
 from memcore.units import GiB
 
 _ENGINE = "lmdeploy, src/turbomind/turbomind.cc, CreateEngine"
@@ -72,9 +72,9 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 
 def budget(job: ServingJob) -> Budget:
-    """What each rank holds."""
+    """Return what each rank holds."""
     chosen = job.chosen(Options)
-    groups = alike(job.model, 1, job.basics.stored)
+    groups = merged_stages(job.model, 1, job.basics.stored)
     found, later = [], []
     for stage, *_ in groups:
         step = list(_running(job, chosen, stage))
@@ -111,7 +111,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> Held:
 
 
 def _running(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
-    """What a step takes of the rest."""
+    """Yield what a step takes of the rest."""
     sequences = min(chosen.sequences, chosen.tokens)
     sizes = {**job.basics.sizes, "T": chosen.tokens, "R": sequences, "C": chosen.tokens}
     stored = job.basics.stored
@@ -132,7 +132,7 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
 
 
 def _notes(job: ServingJob, found: list[Held], blocks: int | None) -> Iterator[str]:
-    """What LMDeploy refuses when it starts, and what it shortens."""
+    """Yield what LMDeploy refuses when it starts, and what it shortens."""
     yield ("a step's buffers must fit into what the cache leaves free; a smaller cache_max_entry_count makes room")
     if blocks is None:
         return

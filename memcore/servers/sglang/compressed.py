@@ -17,6 +17,7 @@ from memcore.serving.checkpoint import text_config
 from memcore.serving.entries import tensor
 from memcore.serving.job import ServingJob
 from memcore.serving.stages import Stage
+from memcore.symbols import round_up
 
 FAMILY = "deepseek_v4"
 SEQUENCES, WINDOW_RATIO = 256, 0.1
@@ -47,7 +48,7 @@ class Compressed:
     """Bytes that requests have, however many tokens fit."""
 
     def each(self, ratio: float) -> Fraction:
-        """Bytes of a token with its part of the window pool."""
+        """Return bytes of a token with its part of the window pool."""
         return Fraction(self.page, PAGE) + Fraction(ratio) * (self.window + Fraction(self.states, self.window_page))
 
     def entries(self, tokens: int, ratio: float) -> Iterator[Entry]:
@@ -89,7 +90,7 @@ def compressed(job: ServingJob, stage: Stage, number: tuple[int, ...], sequences
     by_request = number >= _BY_REQUEST
     # A layer that drafts is counted like the others on average.
     layers = Fraction(len(own) + drafts, len(own))
-    kept = -(-((sequences + 2) * rings[128] + 1) // 128) * 128
+    kept = round_up((sequences + 2) * rings[128] + 1, 128)
     return Compressed(
         page=int(layers * (PAGE // 4 * (_PACKED + index + 4) * four + PAGE // 128 * _PACKED * many)),
         window=int(layers * _PACKED * len(own)),

@@ -14,10 +14,9 @@ from memcore.networks.parts import Experts
 from memcore.servers.sglang.compressed import FAMILY
 from memcore.serving.entries import observed, tensor
 from memcore.serving.job import ServingJob
-from memcore.serving.server_weights import rounded
 from memcore.serving.stages import Stage
 from memcore.serving.weights import CATEGORY
-from memcore.symbols import product
+from memcore.symbols import product, round_up
 
 _TRTLLM, _AUTO = "flashinfer_trtllm", "auto"
 _UNASKED = frozenset({"deepseek_v3", "qwen3_moe", "qwen3_next", "qwen3_5_moe"})
@@ -62,5 +61,5 @@ def left_behind(job: ServingJob, backend: str, number: tuple[int, ...], stage: S
                     ("unused swizzled scales of gate and up", 2 * wide, hidden),
                     ("unused swizzled scales of down", hidden, wide),
                 ):
-                    shape = (many, rounded(rows, 128), rounded(columns // _GROUP, 4))
+                    shape = (many, round_up(rows, 128), round_up(columns // _GROUP, 4))
                     yield tensor(title, CATEGORY, shape, 1, sizes, _SOURCE, copies=len(numbers), module="experts")

@@ -84,7 +84,7 @@ _WRAPPED = frozenset({8, 12})
 
 
 def _wrappers(job: ServingJob, stage: Stage, sizes: int) -> Iterator[Entry]:
-    """One wrapper of FlashInfer's attention for each captured size, and as many again where windows slide.
+    """Yield one wrapper of FlashInfer's attention for each captured size, and as many again where windows slide.
 
     Which attention runs unasked: srt/server_args.py, `_get_default_attn_backend`, of 0.5.9; not with sinks, latent
     vectors, or heads beyond 256.

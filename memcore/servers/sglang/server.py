@@ -39,8 +39,8 @@ from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
-from memcore.serving.stages import Stage, alike
-from memcore.symbols import product
+from memcore.serving.stages import Stage, merged_stages
+from memcore.symbols import product, round_up
 from memcore.units import GiB, MiB
 
 NEWEST = "0.5.23"
@@ -210,7 +210,7 @@ _CACHES = (0, 5, 3)
 
 
 def _reads_cache_format(read: Defaults, method: str) -> bool:
-    """Whether the cache is in fp8 where a checkpoint's description says so (srt/mem_cache/kv_cache_dtype.py)."""
+    """Return whether the cache is in fp8 where a checkpoint's description says so (srt/mem_cache/kv_cache_dtype.py)."""
     return method.startswith(MODEL_OPT) and release(read.given(EngineSettings.version) or NEWEST) >= _CACHES
 
 
@@ -224,7 +224,7 @@ _AITER_HEADS = (16, 128)
 
 
 def _gives_to_aiter(basics: Basics, number: tuple[int, ...]) -> bool:
-    """Whether AMD's AITER attends to long sequences: not with sinks, indexers or other counts of latent heads."""
+    """Return whether AMD's AITER attends to long sequences: not with sinks, indexers or other latent heads."""
     rocm = basics.accelerator is not None and basics.accelerator.stack == "rocm"
     if not rocm or number < _AITER or basics.max_model_len <= _AITER_LENGTH:
         return False
@@ -237,7 +237,7 @@ def _gives_to_aiter(basics: Basics, number: tuple[int, ...]) -> bool:
 
 
 def _tier(memory: int, number: tuple[int, ...]) -> Tier:
-    """A release's defaults for a GPU with this memory, in MiB."""
+    """Return a release's defaults for a GPU with this memory, in MiB."""
     found = next(row for row in (_TIERS if number >= _DERIVING else _FORMER_TIERS) if memory < row.below)
     if number < _DERIVING:
         return found
@@ -245,7 +245,7 @@ def _tier(memory: int, number: tuple[int, ...]) -> Tier:
 
 
 def _captures_prompts(basics: Basics, number: tuple[int, ...]) -> bool:
-    """Whether graphs of prompts are captured.
+    """Return whether graphs of prompts are captured.
 
     Not with most towers, on other GPUs than NVIDIA's, or in a pipeline (srt/server_args.py,
     _handle_piecewise_cuda_graph); until drafts are counted, not with these either.
@@ -269,7 +269,7 @@ _UNQUANTIZED = ("mtp", "eagle", "eagle3")
 
 
 def _sends(read: Defaults, basics: Basics) -> str | None:
-    """What sends tokens to experts, which are then whole and shared out over all tensor-parallel ranks.
+    """Return what sends tokens to experts, which are then whole and shared out over all tensor-parallel ranks.
 
     Source: sglang, srt/server_args.py (`_handle_a2a_moe`).
     """
@@ -307,7 +307,7 @@ def _exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
 
 
 def _former(basics: Basics, number: tuple[int, ...]) -> float:
-    """The fraction before it followed from the chunk and the graphs."""
+    """Return the fraction before it followed from the chunk and the graphs."""
     layout, memory = basics.layout, (basics.capacity or 0) // MiB
     if number < _RESERVING:
         return next(fraction for ranks, fraction in _FIRST_FRACTIONS if layout.tensor >= ranks)
@@ -338,7 +338,7 @@ def _drafting(basics: Basics, number: tuple[int, ...]) -> int:
 def budget(job: ServingJob) -> Budget:
     """Return what each rank holds."""
     chosen = job.chosen(Options)
-    groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
+    groups = merged_stages(job.model, job.basics.layout.pipeline, job.basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
     least = min((rank.tokens for rank in found if rank.tokens is not None), default=None)
     line = None
@@ -459,7 +459,7 @@ _COLLECTS = (0, 5, 19)
 
 
 def _left_behind(job: ServingJob, number: tuple[int, ...]) -> int:
-    """Bytes of the embedding and head that drafting layers have until they get the target's.
+    """Return bytes of the embedding and head that drafting layers have until they get the target's.
 
     Since drafts are counted these are there when the pools are sized: `init_lm_head` follows in `alloc_memory_pool`
     (0.5.17 and 0.5.18, srt/speculative/eagle_worker_v2.py; srt/models/qwen3_5_mtp.py). EAGLE-3 keeps its own head.
@@ -481,7 +481,7 @@ was predicted blind was in the range, with 2.3 GiB more for its cache than expec
 
 
 def _hosted(job: ServingJob) -> list[Entry]:
-    """What the server's processes take of memory that the GPU shares with the host."""
+    """Return what the server's processes take of memory that the GPU shares with the host."""
     if not integrated(job.accelerator):
         return []
     source = "sglang, srt/utils/common.py, get_available_gpu_memory"
@@ -489,7 +489,7 @@ def _hosted(job: ServingJob) -> list[Entry]:
 
 
 def _fitting(rest: int, cell: float, chosen: Options) -> int | None:
-    """Tokens of a pool in what is left, no more than are asked for (model_runner.py, `max_total_tokens`)."""
+    """Return tokens of a pool in what is left, no more than are asked for (model_runner.py, `max_total_tokens`)."""
     if not cell:
         return None
     fits = int(rest / cell)
@@ -501,7 +501,7 @@ def _state(parts: Sequence[CacheSpec]) -> int:
 
 
 def _cell(parts: Sequence[CacheSpec], *, windowed: bool) -> int:
-    """Bytes of a token in one of the two pools."""
+    """Return bytes of a token in one of the two pools."""
     kinds = ("sliding",) if windowed else ("full", "latent", "chunked")
     found = sum(part.bytes for part in parts if part.kind in kinds)
     alone = not any(part.kind in ("full", "latent", "chunked") for part in parts)
@@ -586,7 +586,7 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | No
     slots = min((rank.states for rank in found if rank.states), default=0)
 
     def needed(length: int) -> int:
-        whole = -(-length // chosen.page) * chosen.page
+        whole = round_up(length, chosen.page)
         need = max(whole, -int(-min(whole, max(windows)) // chosen.window_ratio)) if both else whole
         return max(need, -(-(tokens or 0) // slots)) if slots else need
 

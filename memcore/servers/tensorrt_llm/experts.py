@@ -15,9 +15,9 @@ from memcore.networks.parts import Experts
 from memcore.servers.tensorrt_llm.settings import AUTO, CUTLASS, DEEPGEMM, TRITON, TRTLLM
 from memcore.serving.entries import tensor
 from memcore.serving.job import Basics, ServingJob
-from memcore.serving.server_weights import Packed, evenly_packed, rounded
+from memcore.serving.server_weights import Packed, evenly_packed
 from memcore.serving.stages import Stage
-from memcore.symbols import product
+from memcore.symbols import product, round_up
 
 _DEEPGEMM = "TensorRT-LLM, _torch/modules/fused_moe/fused_moe_deepgemm.py, get_workspace"
 _MOST = 18688
@@ -26,7 +26,7 @@ _STEP = 128
 
 
 def kernels(given: str, basics: Basics) -> str:
-    """What `AUTO` stands for: of gpt-oss by the architecture, CUTLASS elsewhere."""
+    """Return what `AUTO` stands for: of gpt-oss by the architecture, CUTLASS elsewhere."""
     major = basics.accelerator.major if basics.accelerator else None
     if given != AUTO:
         return given
@@ -34,19 +34,19 @@ def kernels(given: str, basics: Basics) -> str:
 
 
 def _cutlass(many: int, wide: int, hidden: int, _tile: int) -> Packed:
-    return evenly_packed(many, (rounded(wide, _STEP), rounded(hidden, _STEP)))
+    return evenly_packed(many, (round_up(wide, _STEP), round_up(hidden, _STEP)))
 
 
 def _trtllm(many: int, wide: int, hidden: int, _tile: int) -> Packed:
-    wide = rounded(wide, _STEP)
-    return evenly_packed(many, (wide, rounded(hidden, 512)), (rounded(hidden, _STEP), wide))
+    wide = round_up(wide, _STEP)
+    return evenly_packed(many, (wide, round_up(hidden, 512)), (round_up(hidden, _STEP), wide))
 
 
 PACKS: dict[str, Callable[[int, int, int, int], Packed]] = {CUTLASS: _cutlass, TRTLLM: _trtllm}
 """How experts in MXFP4 are padded."""
 
 
-def beside(job: ServingJob, chosen: str, tokens: int, stage: Stage) -> Iterator[Entry]:
+def deep_gemm_buffers(job: ServingJob, chosen: str, tokens: int, stage: Stage) -> Iterator[Entry]:
     """DeepGEMM's buffers: as many tokens for each expert of the rank as a step has in all."""
     stored = job.basics.stored
     found = next((ffn for layer in stage.kinds for ffn in _experts(layer)), None)
@@ -57,10 +57,10 @@ def beside(job: ServingJob, chosen: str, tokens: int, stage: Stage) -> Iterator[
     widest = max(hidden, wide)
     own = {
         "El": sizes["E"] // sizes["EP"],
-        "Te": rounded(min(tokens * job.basics.layout.data, _MOST), _STEP),
+        "Te": round_up(min(tokens * job.basics.layout.data, _MOST), _STEP),
         "w": widest,
         "r": max(hidden, 2 * wide),
-        "b": rounded(-(-widest // _STEP), 4) // 4,
+        "b": round_up(-(-widest // _STEP), 4) // 4,
     }
     for title, axis, size in (
         ("tokens of every expert in fp8", "w", 1),

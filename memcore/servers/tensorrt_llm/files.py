@@ -73,7 +73,7 @@ def _keys(*, flags: bool) -> Iterator[Key]:
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
-    """The command's flags, and above them what the file of settings says that the script writes."""
+    """Return the command's flags, and above them what the file of settings says that the script writes."""
     normalized = {_with_underscores(name): value for name, value in found.items()}
     notes: list[Message] = []
     for flag in _CONFIGS:
@@ -116,7 +116,7 @@ and the largest of which batches are listed here."""
 
 
 def _sizes(largest: int, *, padded: bool) -> list[int]:
-    """The batches that are captured where they are not listed.
+    """Return the batches that are captured where they are not listed.
 
     Source: TensorRT-LLM 1.3, llmapi/llm_args.py (`_generate_cuda_graph_batch_sizes`).
 
@@ -133,7 +133,7 @@ def _sizes(largest: int, *, padded: bool) -> list[int]:
 
 
 def _captured(normalized: Mapping[str, Any]) -> int | None:
-    """How many batches of decoding are captured; None where the file says nothing of it, or what is no number.
+    """Return how many batches of decoding are captured; None where the file says nothing of it, or what is no number.
 
     No batch is larger than the server's (_torch/pyexecutor/model_engine.py, `_filter_cuda_graph_batch_sizes`).
     """
@@ -154,7 +154,7 @@ def _captured(normalized: Mapping[str, Any]) -> int | None:
 
 
 def _of_file(found: Mapping[str, Any]) -> Normalized:
-    """The keys of a file of settings: how tokens are proposed, and what says that nothing is."""
+    """Return the keys of a file of settings: how tokens are proposed, and what says that nothing is."""
     plain = {name.removeprefix(_SECTION): value for name, value in found.items()}
     normalized = {_FORMER.get(name, _OF_BENCH.get(name, name)): value for name, value in plain.items()}
     captured = _captured(normalized)
@@ -181,7 +181,7 @@ _OF_GRAPHS = (_GRAPHS, *(f"{_GRAPHS}.{name}" for name in ("batch_sizes", "max_ba
 
 
 def _graphs(config: Config) -> Mapping[str, Any]:
-    """As many batches as are captured."""
+    """Return as many batches as are captured."""
     count = config[TensorRtSettings.cuda_graphs] or 0
     return {f"{_GRAPHS}.batch_sizes": list(range(1, count + 1))} if 0 < count <= _MOST else {}
 

@@ -16,7 +16,7 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.servers.tensorrt_llm import supported
-from memcore.servers.tensorrt_llm.experts import PACKS, beside, kernels
+from memcore.servers.tensorrt_llm.experts import PACKS, deep_gemm_buffers, kernels
 from memcore.servers.tensorrt_llm.settings import AUTO, TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.all_to_all import one_sided_bytes
@@ -32,7 +32,7 @@ from memcore.serving.outside_allocator import CATEGORY, context_and_nccl
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
 from memcore.serving.settings import ServerSettings
-from memcore.serving.stages import Layout, Stage, alike
+from memcore.serving.stages import Layout, Stage, merged_stages
 from memcore.serving.weights import CATEGORY as WEIGHTS
 from memcore.units import GiB
 
@@ -122,7 +122,7 @@ def _sent(job: ServingJob, step: Step, stage: Stage) -> int:
 def budget(job: ServingJob) -> Budget:
     """Return what each rank holds."""
     chosen = job.chosen(Options)
-    groups = alike(job.model, job.basics.layout.pipeline, job.basics.stored)
+    groups = merged_stages(job.model, job.basics.layout.pipeline, job.basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
     blocks = min((rank.paging.count(rank.available) for rank in found if rank.available is not None), default=None)
     return Budget(
@@ -153,7 +153,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     peak = max(
         [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    routed = [*expert_workspace(step, stage), *beside(job, chosen.experts, chosen.tokens, stage)]
+    routed = [*expert_workspace(step, stage), *deep_gemm_buffers(job, chosen.experts, chosen.tokens, stage)]
     bounds = Range(-sum(each.bytes for each in peak), GiB // 2, 2 * GiB + _sent(job, step, stage))
     kernels = observed(
         "kernel workspaces",
@@ -190,7 +190,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
 
 
 def _whole_embedding(job: ServingJob, stage: Stage) -> Iterator[Entry]:
-    """The rest of the embedding, which every rank of DeepSeek's models has whole."""
+    """Yield the rest of the embedding, which every rank of DeepSeek's models has whole."""
     ranks, sizes = job.basics.layout.tensor, job.basics.sizes
     if stage.embeds and ranks > 1 and job.model.network.family in _WHOLE:
         rows = {"V": sizes["V"] - sizes["V"] // ranks, "h": sizes["h"]}
@@ -198,7 +198,7 @@ def _whole_embedding(job: ServingJob, stage: Stage) -> Iterator[Entry]:
 
 
 def _outside(job: ServingJob) -> list[Entry]:
-    """What lies outside PyTorch: on Blackwell more than the context and NCCL, of what, no source says."""
+    """Return what lies outside PyTorch: on Blackwell more than the context and NCCL, of what, no source says."""
     usual = context_and_nccl(job.accelerator, job.num_gpus)
     if job.accelerator is None or job.accelerator.major != _BLACKWELL:
         return usual

@@ -26,7 +26,7 @@ _OTHERS: Mapping[str, str] = {"bitsandbytes": "eetq", "bitsandbytes-fp4": "bitsa
 
 
 def _sizes(most: int) -> str:
-    """The batches of graphs up to a size.
+    """Return the batches of graphs up to a size.
 
     >>> _sizes(4)
     '1,2,4'
@@ -35,7 +35,7 @@ def _sizes(most: int) -> str:
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
-    """The launcher's arguments, those of its environment where the command has none."""
+    """Return the launcher's arguments, those of its environment where the command has none."""
     own = {
         f"--{name.removeprefix(ENVIRONMENT).lower().replace('_', '-')}": value
         for name, value in found.items()

@@ -32,7 +32,7 @@ from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
-from memcore.serving.stages import Stage, alike
+from memcore.serving.stages import Stage, merged_stages
 from memcore.units import GiB, MiB
 
 _WARMUP = "text-generation-inference, models/flash_causal_lm.py, warmup"
@@ -95,7 +95,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 
 def _version(value: object) -> tuple[int, ...]:
-    """The release; the newest where none is given.
+    """Return the release; the newest where none is given.
 
     >>> _version("2.0.4"), _version(None) > (3, 3)
     ((2, 0, 4), True)
@@ -104,7 +104,7 @@ def _version(value: object) -> tuple[int, ...]:
 
 
 def _prefill(basics: Basics) -> int:
-    """Tokens of the warmup: as many as keep the card busy for a second, no more than the model's positions."""
+    """Return tokens of the warmup: as many as keep the card busy for a second, no more than the model's positions."""
     name = basics.accelerator.id if basics.accelerator else ""
     sizes, family = basics.sizes, basics.model.network.family
     default = _USUAL.get(family, 4096)
@@ -124,7 +124,7 @@ _NEWEST = (3, 3, 7)
 
 
 def _block(basics: Basics) -> int:
-    """Tokens of a block: those of FlashInfer, flash decoding, or paged attention on GPUs before Ampere."""
+    """Return tokens of a block: those of FlashInfer, flash decoding, or paged attention on GPUs before Ampere."""
     major = (basics.accelerator.major if basics.accelerator else None) or 9
     if basics.sizes.get("d") in _FLASHINFER and basics.model.network.family not in ("falcon", "deepseek_v2"):
         return 1
@@ -132,9 +132,9 @@ def _block(basics: Basics) -> int:
 
 
 def budget(job: ServingJob) -> Budget:
-    """What each rank holds."""
+    """Return what each rank holds."""
     chosen = job.chosen(Options)
-    groups = alike(job.model, 1, job.basics.stored)
+    groups = merged_stages(job.model, 1, job.basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
     blocks = blocks_of(found)
     later = list(_graphs(chosen))
@@ -189,7 +189,7 @@ def _longest(job: ServingJob, chosen: Options) -> int:
 
 
 def likelihoods(step: Step) -> list[Entry]:
-    """The logits of all tokens of a prefill, and their logarithms."""
+    """Return the logits of all tokens of a prefill, and their logarithms."""
     size, sizes = BYTES[step.dtype], step.sizes
     return [
         tensor("hidden states of all tokens", "activations", ("C", "h"), size, sizes, _WARMUP),
@@ -218,7 +218,7 @@ def _graphs(chosen: Options) -> Iterator[Entry]:
 
 
 def _notes(job: ServingJob, chosen: Options, found: list[Held], blocks: int | None) -> Iterator[str]:
-    """What TGI refuses when it starts, and what it shortens."""
+    """Yield what TGI refuses when it starts, and what it shortens."""
     what = "TGI leaves {:g} % of the GPU free (TGI_WIGGLE_ROOM={:g}) and captures graphs in it"
     if not chosen.lined:
         what = "TGI leaves {:g} % of what the warmup leaves free (TGI_WIGGLE_ROOM={:g}) and captures graphs in it"

@@ -56,7 +56,7 @@ def _dense(job: ServingJob, slot: Slot, sizes: Mapping[str, int], layers: int) -
 
 
 def _experts(job: ServingJob, slot: Slot, sizes: Mapping[str, int], layers: int) -> Iterator[Entry]:
-    """A pair for each expert of the rank; gate and up projections have one each."""
+    """Yield a pair for each expert of the rank; gate and up projections have one each."""
     source, each = "vllm, lora/layers/fused_moe.py", BYTES[job.basics.dtype]
     merged = slot.name.endswith("gate_up_proj") and job.model.network.family not in _TOGETHER
     fields = {"module": slot.name, "copies": layers * (2 if merged else 1)}

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from memcore.servers.vllm.paging import Group, Pages, Paging, Spec
+from memcore.symbols import round_up
 
 _BLOCK, _WINDOW_BLOCK = 256, 64
 """Tokens of a block of compressed layers, and of the window that every layer has."""
@@ -36,7 +37,7 @@ def compressed(ratios: Sequence[int], sizes: Mapping[str, int], pages: Pages, *,
     four, many = ratios.count(4), ratios.count(128)
 
     def page(size: int, *, aligned: bool = packed) -> int:
-        return -(-size // _ALIGNED) * _ALIGNED if aligned else size
+        return round_up(size, _ALIGNED) if aligned else size
 
     # Tokens in four layers out of eight are compressed with their indexer's keys: fp8, and a scale for each 128.
     full = Counter[int]()

@@ -48,7 +48,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     item = _largest_item(basics) if images and found.whole_items else 0
     tokens = max(tokens, item if found.steps_for_items else 0, _uncut(basics))
     utilization = read.take(VllmSettings.gpu_memory_utilization, found.utilization)
-    chosen = _either(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
+    chosen = _inference_or_engine(read, Inference.max_num_seqs, ServerSettings.max_num_seqs, min(sequences, tokens))
     if found.shortest_steps:
         tokens = min(tokens, chosen * basics.max_model_len)
     kept = read.given(VllmSettings.kv_offloading_size) or 0
@@ -66,7 +66,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         cache_bytes=read.given(VllmSettings.kv_cache_memory_bytes),
         tokens=read.take(VllmSettings.max_num_batched_tokens, tokens),
         sequences=chosen,
-        block_size=_either(read, Inference.block_size, ServerSettings.block_size, block),
+        block_size=_inference_or_engine(read, Inference.block_size, ServerSettings.block_size, block),
         pooling=_pools(basics),
         eager=read.take(VllmSettings.enforce_eager, False),
         hybrid=not disabled and stack_of(basics).windows,
@@ -91,16 +91,16 @@ def options(read: Defaults, basics: Basics) -> Options:
 
 
 def _engine(found: Facts, basics: Basics, loras: int) -> Facts:
-    """The former engine's facts, where a release falls back to it."""
+    """Return the former engine's facts, where a release falls back to it."""
     if (found.falls_back and (loras or basics.layout.pipeline > 1)) or (
-        found.falls_back_for_states and (_recurrent(basics) or _old(basics))
+        found.falls_back_for_states and (_recurrent(basics) or _needs_v0(basics))
     ):
         return former(found)
     return found
 
 
 def loads(read: Defaults, model: Model) -> Model:
-    """The model as a runner takes it (vllm, model_executor/models/adapters.py, `_create_pooling_model_cls`)."""
+    """Return the model as a runner takes it (vllm, model_executor/models/adapters.py, `_create_pooling_model_cls`)."""
     runner = read.given(VllmSettings.runner)
     if runner == "pooling":
         return headless(model)
@@ -111,12 +111,12 @@ def loads(read: Defaults, model: Model) -> Model:
 
 
 def _pools(basics: Basics) -> bool:
-    """Whether prompts become embeddings, scores or classes."""
+    """Return whether prompts become embeddings, scores or classes."""
     return not basics.model.network.embedding_and_head.predicts
 
 
 def _uncut(basics: Basics) -> int:
-    """Tokens of a pooling model's prompts that are not cut into chunks: those whose tokens see each other.
+    """Return tokens of a pooling model's prompts that are not cut into chunks: those whose tokens see each other.
 
     Source: vllm, config/model.py, `is_chunked_prefill_supported`; engine/arg_utils.py: without chunks a step has room
     for the longest prompt. Models of the second kind are pooled by mean or first token.
@@ -138,7 +138,7 @@ def _lora_rank(read: Defaults) -> int:
 
 
 def _runner(read: Defaults, version: object, basics: Basics) -> Runner | None:
-    """The second runner, where a release takes it or is told to."""
+    """Return the second runner, where a release takes it or is told to."""
     told = read.given(VllmSettings.use_v2_model_runner)
     if told is not None:
         return latest_runner(version) if told else None
@@ -149,21 +149,21 @@ def _runner(read: Defaults, version: object, basics: Basics) -> Runner | None:
 
 
 def _largest_item(basics: Basics) -> int:
-    """Tokens of a video, where images and videos see themselves whole."""
+    """Return tokens of a video, where images and videos see themselves whole."""
     network = basics.model.network
     shown = network.towers or any(weight.kind == "tower" for weight in network.embedding_and_head.others)
     return _VIDEO if shown and text_config(basics.raw).get("use_bidirectional_attention") == "vision" else 0
 
 
 def _recurrent(basics: Basics) -> bool:
-    """Whether some layers keep a state instead of tokens."""
+    """Return whether some layers keep a state instead of tokens."""
     return any(
         isinstance(mixer, SpecialMixer) and mixer.state for layer, _ in basics.model.layers for mixer in layer.mixers
     )
 
 
-def _old(basics: Basics) -> bool:
-    """Whether the former engine is needed for a GPU or a dtype."""
+def _needs_v0(basics: Basics) -> bool:
+    """Return whether the former engine is needed for a GPU or a dtype."""
     return basics.dtype == "fp32" or (basics.accelerator is not None and not basics.accelerator.has_bf16)
 
 
@@ -172,8 +172,8 @@ def _chunked(basics: Basics) -> bool:
     return masked or bool(text_config(basics.raw).get("attention_chunk_size"))
 
 
-def _either(read: Defaults, own: Setting[int], other: Setting[int], default: int) -> int:
-    """A setting that files have under `inference` or under `engine`."""
+def _inference_or_engine(read: Defaults, own: Setting[int], other: Setting[int], default: int) -> int:
+    """Return a setting that files have under `inference` or under `engine`."""
     given, also = read.given(own), read.given(other)
     if given is not None and also is not None and given != also:
         read.refuse(other, "found {}, but {} is {}; they must agree", also, own, given)
@@ -181,7 +181,7 @@ def _either(read: Defaults, own: Setting[int], other: Setting[int], default: int
 
 
 def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
-    """Tokens and sequences of a step, of the API server (engine/arg_utils.py, get_batch_defaults)."""
+    """Return tokens and sequences of a step, of the API server (engine/arg_utils.py, get_batch_defaults)."""
     if not found.server_batches:
         whole = basics.model.network.towers or sliding(basics) or basics.speculation or read.given(Inference.max_loras)
         # Recurrent states take no prompts in chunks there: 131,072 tokens are profiled in vllm, issue 23230.

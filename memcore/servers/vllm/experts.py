@@ -18,7 +18,7 @@ def major(job: ServingJob) -> int:
 
 
 def _blackwell_nvfp4(job: ServingJob) -> bool:
-    """Whether experts in NVFP4 run on Blackwell, which has kernels for them."""
+    """Return whether experts in NVFP4 run on Blackwell, which has kernels for them."""
     stored = job.basics.stored
     form = stored.format_of("routed-expert", ()) if stored is not None else None
     return major(job) >= _TRTLLM_BLACKWELL and form is not None and form.name == "nvfp4"
@@ -31,7 +31,7 @@ def _gelu(job: ServingJob) -> bool:
 
 
 def flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
-    """Whether FlashInfer's kernels run the experts, which allocate what they need while they run.
+    """Return whether FlashInfer's kernels run the experts, which allocate what they need while they run.
 
     Blackwell's run experts in NVFP4 since 0.19, GELU's since 0.22; older GPUs have other kernels
     (fused_moe/oracle/nvfp4.py and flashinfer_cutlass_moe.py; read in 0.19, 0.20.0, 0.20.2, 0.22, 0.24 and 0.27). Those
@@ -44,7 +44,7 @@ def flashinfer_experts(job: ServingJob, chosen: Options) -> bool:
 
 
 def sorting_experts(job: ServingJob, chosen: Options) -> bool:
-    """Whether vLLM's CUTLASS kernels run the experts, which FlashInfer's do not take.
+    """Return whether vLLM's CUTLASS kernels run the experts, which FlashInfer's do not take.
 
     Until 0.20 Gemma 4's activation is named "gelu", which they take; in 0.21 "gelu_tanh", which they do not (gemma4.py,
     fused_moe/experts/cutlass_moe.py; read in 0.20.2 and 0.21).
@@ -55,7 +55,9 @@ def sorting_experts(job: ServingJob, chosen: Options) -> bool:
 
 
 def own_kernels(job: ServingJob, chosen: Options) -> bool:
-    """MXFP4 experts run in kernels that bring no workspace on Hopper and on Blackwell's large GPUs; Marlin brings one.
+    """Return whether MXFP4 experts run in kernels without a workspace: not in Marlin's, which bring one.
+
+    On Hopper and on Blackwell's large GPUs they do unless Marlin is asked for.
 
     Source: vllm, model_executor/layers/fused_moe/experts/gpt_oss_triton_kernels_moe.py and marlin_moe.py.
     """
@@ -71,7 +73,7 @@ _BROUGHT, _WIDER = (0, 12), (0, 17)
 
 
 def mxfp4_tile(job: ServingJob, chosen: Options) -> int:
-    """Bytes in which Triton's kernels swizzle rows of MXFP4 on Hopper; 0 where Marlin runs.
+    """Return bytes in which Triton's kernels swizzle rows of MXFP4 on Hopper; 0 where Marlin runs.
 
     Before 0.12 Marlin runs unless triton_kernels was installed besides (quantization/mxfp4.py, get_mxfp4_backend of
     0.11.2): 66.0 GiB in a log of 0.10.1 that names it and in one of 0.11.2 from a wheel, 64.4 in one of 0.11.0.
@@ -89,13 +91,13 @@ _GATHERING = frozenset({None, "naive", "allgather_reducescatter"})
 
 
 def shares_experts(job: ServingJob) -> bool:
-    """Whether tokens go to experts of other data-parallel ranks (`use_all2all_kernels`)."""
+    """Return whether tokens go to experts of other data-parallel ranks (`use_all2all_kernels`)."""
     layout = job.basics.layout
     return layout.expert_parallel and layout.data > 1 and job.basics.model.has_experts
 
 
 def ranks_seen(job: ServingJob, chosen: Options) -> int:
-    """How many ranks' tokens a rank's experts see.
+    """Return how many ranks' tokens a rank's experts see.
 
     Source: vllm, model_executor/layers/fused_moe/layer.py (do_naive_dispatch_combine, read in 0.11.2).
     """
@@ -103,7 +105,7 @@ def ranks_seen(job: ServingJob, chosen: Options) -> int:
 
 
 def taken_at_once(job: ServingJob, chosen: Options) -> int:
-    """Tokens for which experts allocate buffers at once, before they keep them.
+    """Return tokens for which experts allocate buffers at once, before they keep them.
 
     0.2 of the 0.36 GiB of activations that a start of 0.7.1 has with DeepSeek-Coder-V2-Lite are theirs.
     """

@@ -39,7 +39,7 @@ from memcore.serving.job import ServingJob
 from memcore.serving.profile import TOKENS, WORKSPACES, Step, gates
 from memcore.serving.slots import TENSOR, sharded
 from memcore.serving.stages import Stage
-from memcore.symbols import Quotient, Shape, product
+from memcore.symbols import Quotient, Shape, product, round_up
 from memcore.units import GiB, MiB
 
 _TITLE, _CATEGORY = "captured graphs", "CUDA graphs"
@@ -157,7 +157,7 @@ def _sampled(job: ServingJob, chosen: Options, stage: Stage, first: Sequence[Ran
 
 
 def _granules(number: int) -> int:
-    """Bytes that vLLM estimates for a graph that takes this many granules."""
+    """Return bytes that vLLM estimates for a graph that takes this many granules."""
     return max(number * _GRANULE, MiB)
 
 
@@ -169,7 +169,7 @@ def _variants(chosen: Options) -> int:
 def _captured_once(
     job: ServingJob, chosen: Options, stage: Stage, step: Step, entries: Sequence[Entry]
 ) -> Range | None:
-    """What the second model runner estimates: what it captures once, whole graphs by the second largest one.
+    """Return what the second model runner estimates: what it captures once, whole graphs by the second largest one.
 
     It multiplies what that one adds by their number (vllm 0.30, v1/worker/gpu/cudagraph_utils.py,
     _extrapolate_full_graph_memory). In starts of 0.29 and 0.30 that is gate and up of its step: 2.2 GiB for 51 graphs
@@ -186,7 +186,7 @@ def _captured_once(
 
 
 def _driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, int]) -> list[Entry]:
-    """What the driver keeps of graphs, which is all outside PyTorch's allocator.
+    """Return what the driver keeps of graphs, which is all outside PyTorch's allocator.
 
     Where the second model runner estimates graphs, it has captured all pieces and two whole ones before, and the driver
     keeps their memory when they are gone: what is said to be taken afterwards is that of whole graphs (0.23 GiB for
@@ -239,7 +239,7 @@ def _counted(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, 
 
 
 def _usual_driver(job: ServingJob, chosen: Options) -> Driver:
-    """The driver that logs of such a GPU and release agree with; which one a machine has few logs say.
+    """Return the driver that logs of such a GPU and release agree with; which one a machine has few logs say.
 
     Six logs of GB10, whose driver is that of CUDA 13, have what former ones keep.
     """
@@ -296,12 +296,12 @@ def _split(job: ServingJob, chosen: Options, stage: Stage, tokens: int) -> Entry
 
 
 def _whole(job: ServingJob) -> bool:
-    """Whether images see themselves whole, which FlashAttention cannot (vllm, transformers_utils, is_mm_prefix_lm)."""
+    """Return whether images see themselves whole, as FlashAttention cannot (transformers_utils, is_mm_prefix_lm)."""
     return str(job.basics.raw.get("model_type")) in _PREFIXES
 
 
 def _estimated(job: ServingJob, chosen: Options) -> int:
-    """What the estimate of 0.26 and later has for each whole graph of recurrent layers and many sequences."""
+    """Return what the estimate of 0.26 and later has for each whole graph of recurrent layers and many sequences."""
     if chosen.facts.since < (0, 26) or not _recurrent(job):
         return 0
     return _ESTIMATED if min(chosen.sequences, chosen.tokens) > _USUAL_SEQUENCES else 0
@@ -326,7 +326,7 @@ def _workspace(job: ServingJob, chosen: Options) -> Entry:
 
 
 def _warmed(job: ServingJob, chosen: Options) -> bool:
-    """Whether FlashInfer's attention runs once before graphs are captured, which then find its workspace.
+    """Return whether FlashInfer's attention runs once before graphs are captured, which then find its workspace.
 
     Since 0.10.2, where FlashInfer reads the cache of all layers, so not next to recurrent ones
     (model_executor/warmup/kernel_warmup.py).
@@ -335,13 +335,13 @@ def _warmed(job: ServingJob, chosen: Options) -> bool:
 
 
 def _networked(job: ServingJob) -> bool:
-    """Whether ranks of tensor parallelism are in several machines; a GPU with the host's memory is alone in its own."""
+    """Return whether tensor-parallel ranks are on several machines; a GPU with the host's memory has its own."""
     together = job.config[Hardware.gpus_per_node] or (1 if integrated(job.accelerator) else _NODE)
     return job.basics.layout.tensor > together
 
 
 def _flashinfer(job: ServingJob) -> bool:
-    """Whether FlashInfer reads the cache: in fp8 where FlashAttention 3 is missing, and on Blackwell's large GPUs.
+    """Return whether FlashInfer reads the cache: fp8 without FlashAttention 3, and on Blackwell's large GPUs.
 
     Not for latent attention, sinks, heads beyond 256 or of two sizes.
 
@@ -358,7 +358,7 @@ def _flashinfer(job: ServingJob) -> bool:
 
 
 def _recurrent(job: ServingJob) -> bool:
-    """Whether some layers keep a state instead of tokens."""
+    """Return whether some layers keep a state instead of tokens."""
     layers = job.basics.model.layers
     return any(isinstance(mixer, SpecialMixer) and mixer.state for layer, _ in layers for mixer in layer.mixers)
 
@@ -367,7 +367,7 @@ def captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
     """Sizes that are captured piece by piece, and those captured whole for decoding."""
     if not chosen.facts.server_batches:
         # The former engine captures decoding alone, and all of it (worker/model_runner.py, _BATCH_SIZES_TO_CAPTURE).
-        most = -(-min(chosen.sequences, _FORMER_MOST) // 8) * 8
+        most = round_up(min(chosen.sequences, _FORMER_MOST), 8)
         return [], [size for size in (1, 2, 4, *range(8, most + 1, 8)) if size <= most]
     facts, each = chosen.facts, 1 + (job.basics.speculation.tokens if job.basics.speculation else 0)
     major = job.accelerator.major if job.accelerator else None

@@ -35,13 +35,14 @@ class Spec:
             return self.states
         if self.kind == "sliding":
             # The window may begin inside a block.
-            return _up(min(self.window - 1 + in_flight, length), self.block_size) + 1
+            return _cdiv(min(self.window - 1 + in_flight, length), self.block_size) + 1
         if self.kind == "chunked":
             length = min(self.window + in_flight, length)
-        return _up(length, self.block_size)
+        return _cdiv(length, self.block_size)
 
 
-def _up(size: int, step: int) -> int:
+def _cdiv(size: int, step: int) -> int:
+    """Divide and round up (vLLM's `cdiv`)."""
     return -(-size // step)
 
 
@@ -80,11 +81,11 @@ class Paging:
 
     @cached_property
     def block_size(self) -> int:
-        """Tokens of the smallest block that grows with a sequence."""
+        """Return tokens of the smallest block that grows with a sequence."""
         return self.tokens or min((group.spec.block_size for group in self.groups), default=1)
 
     def bytes_of(self, length: int) -> int:
-        """Bytes that a sequence takes."""
+        """Return bytes that a sequence takes."""
         return self.needed(length) * self.block
 
 
@@ -136,7 +137,7 @@ def page(layers: Sequence[Sequence[CacheSpec]], pages: Pages) -> Paging:
 
 
 def _specs(each: Sequence[CacheSpec], pages: Pages) -> list[Spec]:
-    """One for each layer; with recurrent states, blocks grow until they hold one."""
+    """Return a spec for each layer; with recurrent states, blocks grow until they hold one."""
     tokens = [part for part in each if part.kind != "state"]
     states = [part for part in each if part.kind == "state"]
     # Windows are treated as full attention only beside layers that attend to everything.
@@ -149,7 +150,7 @@ def _specs(each: Sequence[CacheSpec], pages: Pages) -> list[Spec]:
             block_size = pages.alignment * max(1, round(2 * largest / (pages.alignment * widest)))
             padded = block_size * widest + max(0, largest - block_size * widest // 2)
         else:
-            block_size = max(block_size, pages.alignment * _up(largest, pages.alignment * widest))
+            block_size = max(block_size, pages.alignment * _cdiv(largest, pages.alignment * widest))
             padded = block_size * widest
     found = []
     for part in each:
@@ -188,7 +189,7 @@ def _slots(each: Sequence[tuple[CacheSpec, Spec]], pages: Pages) -> Paging:
     tokens = [spec for _, spec in each if spec.kind != "state"]
     states = [spec for _, spec in each if spec.kind == "state"]
     layers = sum(part.pool == 1 for part, spec in each if spec.kind != "state")
-    groups = [Group(tokens[0], layers), *(Group(states[0], layers) for _ in range(_up(len(states), layers)))]
+    groups = [Group(tokens[0], layers), *(Group(states[0], layers) for _ in range(_cdiv(len(states), layers)))]
     tail = replace(states[0], states=1)
     return Paging((*groups, Group(tail, layers)), sum(spec.page for spec in tokens), pages.in_flight)
 
@@ -211,7 +212,7 @@ def _grouped(counts: Counter[Spec], pages: Pages) -> Paging:
     size = most if most < 1.5 * least else least
     groups: list[Group] = []
     for spec, layers in counts.items():
-        many = _up(layers, size)
-        groups += [Group(spec, _up(layers - number, many)) for number in range(many)]
+        many = _cdiv(layers, size)
+        groups += [Group(spec, _cdiv(layers - number, many)) for number in range(many)]
     largest = max(group.layers for group in groups)
     return Paging(tuple(groups), groups[0].spec.page * largest, pages.in_flight)

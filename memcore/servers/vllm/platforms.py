@@ -32,7 +32,7 @@ _GROUPED = (0, 22)
 
 
 def connected(found: Facts, connector: str | None) -> bool:
-    """Whether a connector makes all layers cache the full context: LMCache's knows one kind of blocks alone.
+    """Return whether a connector makes all layers cache the full context: LMCache's knows one kind of blocks alone.
 
     Source: vllm, config/vllm.py (`kv_transfer_config`) of 0.19.1, 0.21, 0.22.1; kv_connector/v1/lmcache_connector.py.
     """
@@ -40,7 +40,7 @@ def connected(found: Facts, connector: str | None) -> bool:
 
 
 def sliding(basics: Basics) -> bool:
-    """Whether some layers see a window alone; a config may name one that no layer has (`use_sliding_window`)."""
+    """Return whether some layers see a window alone; a config may name one that no layer has (`use_sliding_window`)."""
     return any(mixer.mask == "sliding" for layer, _ in basics.model.layers for mixer in layer.mixers)
 
 
@@ -50,7 +50,7 @@ _UVA = "vllm, model_executor/offloader/uva.py; model_executor/models/utils.py be
 
 
 def _layer_weights(job: ServingJob, stage: Stage) -> Iterator[list[Entry]]:
-    """The parameters of each layer, in the order in which they are loaded."""
+    """Yield the parameters of each layer, in the order in which they are loaded."""
     basics = job.basics
     storage = Storage(dtype=basics.dtype, stored=basics.stored, sizes=basics.sizes)
     for number, layer in enumerate(stage.layers, stage.first_layer):
@@ -144,7 +144,7 @@ def _place(entry: Entry, path: str) -> object:
 
 
 def copied(job: ServingJob, stage: Stage) -> Entry:
-    """The parameters of a layer on the host, on the GPU while it runs (`functional_call`)."""
+    """Return the parameters of a layer on the host, on the GPU while it runs (`functional_call`)."""
     each = max((sum(entry.bytes for entry in entries) for entries in _layer_weights(job, stage)), default=0)
     title = "a layer's weights, copied from the host"
     return Entry(title=title, category=ACTIVATIONS, each=each, text="the largest layer", source=_UVA)
@@ -155,7 +155,7 @@ _CHUNK = 256
 
 
 def connecting(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """What a connector has on the GPU; those of vLLM itself copy blocks where they are."""
+    """Return what a connector has on the GPU; those of vLLM itself copy blocks where they are."""
     if chosen.connector != "lmcache":
         return []
     parts = [part for layer in cached_layers(job, stage) for part in layer if part.kind != "state"]
@@ -194,7 +194,7 @@ _UNKNOWN = frozenset({"pplx", "mori_high_throughput", "mori_low_latency", "nixl_
 
 
 def _sent(job: ServingJob, hidden: int) -> int:
-    """Bytes of a token on its way: in the experts' format, with its scales."""
+    """Return bytes of a token on its way: in the experts' format, with its scales."""
     stored = job.basics.stored
     form = stored.format_of("routed-expert", ()) if stored is not None else None
     if form is not None and form.name == "nvfp4":
@@ -207,7 +207,7 @@ UNSEEN = 4 * GiB
 
 
 def unseen_tower(job: ServingJob, chosen: Options) -> bool:
-    """Whether profiling encodes images with a tower of which the weights alone are known."""
+    """Return whether profiling encodes images with a tower of which the weights alone are known."""
     model, runner = job.basics.model, chosen.runner
     encodes = chosen.encodes and (runner is None or runner.images)
     known = model.images or shown(model, {}, 1) or counted_towers.known(job.basics.raw)
@@ -236,7 +236,7 @@ def loaded_besides(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[E
 
 
 def projections(basics: Basics) -> list[Entry]:
-    """What makes keys and values in DFlash's layers, once more as one matrix (`_build_context_kv_buffers`)."""
+    """Return what makes keys and values in DFlash's layers, once more as one matrix (`_build_context_kv_buffers`)."""
     proposing = basics.speculation
     parts = proposing.layer.mixers if proposing is not None and proposing.layer is not None else ()
     source = "vllm, model_executor/models/qwen3_dflash.py"

@@ -80,8 +80,9 @@ from memcore.serving.profile import (
     widest,
 )
 from memcore.serving.server_weights import cached_layers, rank_weights
-from memcore.serving.stages import Stage, alike
+from memcore.serving.stages import Stage, merged_stages
 from memcore.serving.weights import unsplit
+from memcore.symbols import round_up
 from memcore.units import GiB, format_bytes
 
 _TOWER = "hidden states of the tower"
@@ -89,9 +90,9 @@ _LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documen
 
 
 def budget(job: ServingJob) -> Budget:
-    """What each rank holds."""
+    """Return what each rank holds."""
     chosen, basics = job.chosen(Options), job.basics
-    groups = alike(basics.model, basics.layout.pipeline, basics.stored)
+    groups = merged_stages(basics.model, basics.layout.pipeline, basics.stored)
     found = [_rank(job, chosen, stage) for stage, *_ in groups]
     blocks = _blocks(found)
     ranks = of_stages(groups, [_with_cache(rank, blocks) for rank in found])
@@ -152,7 +153,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         available = chosen.cache_bytes
     elif basics.capacity is not None:
         available = ceil(basics.capacity * chosen.utilization) - sum(entry.bytes for entry in within)
-    beside = [entry for entry in (*recorded, *outside) if entry not in within]
+    unplanned = [entry for entry in (*recorded, *outside) if entry not in within]
     pages = Pages(
         block_size=chosen.block_size,
         max_model_len=basics.max_model_len,
@@ -167,7 +168,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         paging=_paging(job, chosen, stage, pages),
         available=available,
         uncertain=_uncertain(job, chosen, stage, profiled, within),
-        spread=spread(beside),
+        spread=spread(unplanned),
         count=basics.layout.tensor * basics.layout.data,
         printed=_printed(chosen, profiled, estimated),
         estimated=capture.estimated,
@@ -175,7 +176,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
 
 
 def _weights(job: ServingJob, chosen: Options, stage: Stage) -> tuple[list[Entry], int]:
-    """A rank's weights and slots of adapters that stay on the GPU, and the bytes that stay on the host."""
+    """Return a rank's weights and slots of adapters that stay on the GPU, and the bytes that stay on the host."""
     weights = rank_weights(
         job,
         stage,
@@ -243,7 +244,7 @@ def _uncertain(
 
 
 def _printed(chosen: Options, profiled: Sequence[Entry], estimated: Sequence[Entry]) -> Range:
-    """Bytes that the log calls peak activation.
+    """Return bytes that the log calls peak activation.
 
     Until 0.26 the most that PyTorch's allocator handed out beyond the weights; since 0.27 what of it is free again once
     profiling has ended, and the estimate of graphs (v1/worker/gpu_worker.py, determine_available_memory).
@@ -259,7 +260,7 @@ def _states(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     each = sum(part.bytes for layer in cached_layers(job, stage) for part in layer if part.kind == "state")
     if chosen.facts.server_batches or not each:
         return []
-    sizes = {"seqs": chosen.sequences if chosen.eager else -(-chosen.sequences // 8) * 8, "state": each}
+    sizes = {"seqs": chosen.sequences if chosen.eager else round_up(chosen.sequences, 8), "state": each}
     source = "vllm, model_executor/models/mamba_cache.py, MambaCacheManager (0.10.1)"
     return [tensor("recurrent states of all sequences", WORKSPACES, ("seqs", "state"), 1, sizes, source)]
 
@@ -316,12 +317,12 @@ def _step(job: ServingJob, chosen: Options) -> Step:
 
 
 def _times(chosen: Options) -> bool:
-    """Whether inductor times kernels in the profiling run, and clears the second-level cache for it."""
+    """Return whether inductor times kernels in the profiling run, and clears the second-level cache for it."""
     return not chosen.eager and chosen.facts.server_batches and chosen.compiled is not True
 
 
 def _counts(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """What the second model runner keeps for penalties, whether a request has any or not.
+    """Return what the second model runner keeps for penalties, whether a request has any or not.
 
     How often each token was generated, and a bit for each token of the prompt. Before 0.27 profiling does not see it.
     """
@@ -335,7 +336,7 @@ def _counts(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 
 
 def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """What profiling allocates and does not free."""
+    """Return what profiling allocates and does not free."""
     basics, step = job.basics, _step(job, chosen)
     found = [
         Entry(
@@ -385,7 +386,7 @@ def _kept(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 
 
 def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
-    """The widest moment of profiling."""
+    """Return the widest moment of profiling."""
     basics, step = job.basics, _step(job, chosen)
     copied, encodes = chosen.facts.copies_images, _encodes(chosen, stage)
     seen = shown(basics.model, basics.raw, basics.max_model_len, stamped=copied and chosen.videos) if encodes else None
@@ -410,7 +411,7 @@ def _bytes(entries: Iterable[Entry]) -> int:
 
 
 def _encodes(chosen: Options, stage: Stage) -> bool:
-    """Whether profiling encodes images."""
+    """Return whether profiling encodes images."""
     return chosen.encodes and stage.embeds and (chosen.runner is None or chosen.runner.images)
 
 
@@ -421,7 +422,7 @@ utils/mem_utils.py, MemorySnapshot.measure: `psutil.virtual_memory().available` 
 
 
 def _libraries(job: ServingJob, chosen: Options) -> Entry:
-    """What profiling takes outside the allocator: kernels that are loaded, communicators that are opened.
+    """Return what profiling takes outside the allocator: kernels that are loaded, communicators that are opened.
 
     Where the GPU shares the host's memory, what the compilers' processes take while profiling runs counts as well
     (eugr/spark-vllm-docker, pull request 286); eager starts have none.
@@ -555,7 +556,7 @@ def _tokens(job: ServingJob, chosen: Options, paging: Paging, blocks: int) -> in
 
 
 def _start(job: ServingJob, chosen: Options, found: list[_Rank]) -> Start | None:
-    """What vLLM checks when it starts, on the rank with the least room."""
+    """Return what vLLM checks when it starts, on the rank with the least room."""
     rank = min(found, key=lambda each: each.paging.count(each.available or 0))
     if job.capacity is None or rank.available is None or not rank.paging.block:
         return None
@@ -642,13 +643,13 @@ _CACHES = (0, 14)
 
 
 def _reads_cache_format(read: Defaults, method: str) -> bool:
-    """Whether the cache is in fp8 where the checkpoint has scales for it (layers/attention/attention.py)."""
+    """Return whether the cache is in fp8 where the checkpoint has scales for it (layers/attention/attention.py)."""
     version = read.given(EngineSettings.version)
     return not method.startswith(MODEL_OPT) or version is None or release(version) >= _CACHES
 
 
 def _captured(job: ServingJob) -> bool:
-    """Rates are known of graphs, and of weights on the GPU alone."""
+    """Return whether rates are known: with graphs, and with all weights on the GPU."""
     return not job.config[VllmSettings.enforce_eager] and not job.config[VllmSettings.cpu_offload_gb]
 
 

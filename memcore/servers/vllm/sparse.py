@@ -41,7 +41,7 @@ _COMPRESSED, _PROMPTS = 4, 4
 
 
 def indexes(stage: Stage) -> bool:
-    """Whether some layer has an indexer."""
+    """Return whether some layer has an indexer."""
     mixers = [mixer for layer in stage.kinds for mixer in layer.mixers]
     return any(isinstance(mixer, LatentAttention) and mixer.indexer for mixer in mixers)
 
@@ -88,7 +88,7 @@ def _gathered_compressed(job: ServingJob, chosen: Options) -> list[Entry]:
 
 
 def profiled_scores(chosen: Options) -> int:
-    """Bytes that stand for the scores of a chunk of prompts while profiling runs."""
+    """Return bytes that stand for the scores of a chunk of prompts while profiling runs."""
     return _SCORES if chosen.facts.since >= _SCORED else 0
 
 

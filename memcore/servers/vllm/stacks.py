@@ -109,12 +109,12 @@ of several ranks are within the range; `_dummy_sampler_run` computes logits alon
 
 
 def stack_of(basics: Basics) -> Stack:
-    """The row of a job's accelerator; NVIDIA's where none is named."""
+    """Return the row of a job's accelerator; NVIDIA's where none is named."""
     return STACKS[basics.accelerator.stack if basics.accelerator else "cuda"]
 
 
 def on_stack(read: Defaults, basics: Basics, found: Facts, version: tuple[int, ...]) -> Facts:
-    """What holds of a release there; what does not run there is refused."""
+    """Return what holds of a release there; what does not run there is refused."""
     stack = stack_of(basics)
     form = basics.stored.format.name if basics.stored is not None else None
     if stack.formats is not None and form is not None and form not in stack.formats:
@@ -149,7 +149,7 @@ _SHORT = 8192
 
 
 def block_of(basics: Basics, usual: int) -> int:
-    """Tokens of a block where nobody says it.
+    """Return tokens of a block where nobody says it.
 
     Ascend has 128 (utils.py, refresh_block_size); TPUs a sixteenth of the longest sequence, from 16 to 256
     (PallasAttentionBackend.get_page_size).
@@ -187,7 +187,7 @@ def spread_over(basics: Basics, weights: Sequence[Entry]) -> list[Entry]:
 
 
 def notes_of(basics: Basics) -> list[Message | str]:
-    """What is not known there."""
+    """Return what is not known there."""
     stack = stack_of(basics)
     if not stack.profiles:
         return ["vLLM profiles no step on TPUs: compiled programs must fit into the rest of the memory"]

@@ -117,7 +117,7 @@ def too_long(config: Mapping[str, Any], length: int, _version: tuple[int, ...] |
 
 
 def _scaled(config: Mapping[str, Any], most: int) -> int:
-    """The longest sequence with scaled rotary positions; Gemma 3's config says it already."""
+    """Return the longest sequence with scaled rotary positions; Gemma 3's config says it already."""
     rope = config.get("rope_parameters") or config.get("rope_scaling")
     if not isinstance(rope, Mapping) or "gemma3" in str(config.get("model_type", "")):
         return most
@@ -134,7 +134,7 @@ def _scaled(config: Mapping[str, Any], most: int) -> int:
 
 
 def _short_of_blocks(start: Start) -> Iterator[str]:
-    """What is refused once the cache is known."""
+    """Yield what is refused once the cache is known."""
     if start.available <= 0:
         yield (
             'vLLM refuses: "No available memory for the cache blocks. Try increasing '

@@ -232,7 +232,7 @@ def second_runner(
 
 
 def latest_runner(version: object) -> Runner | None:
-    """The second model runner of a release, if it has one."""
+    """Return the second model runner of a release, if it has one."""
     number = release(version)
     return max((row for row in RUNNERS if row.since <= number), key=lambda row: row.since, default=None)
 

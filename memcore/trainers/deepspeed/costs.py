@@ -27,7 +27,7 @@ def sent(stage: int, ranks: int, count: int, *, overlaps: bool) -> Traffic:
 
 
 def zero(job: Job) -> Traffic:
-    """What a job sends."""
+    """Return what a job sends."""
     plan, ranks = job.recipe.plan(ZeroPlan), job.sizes["z"]
     if plan is None:
         return sent(0, ranks, job.micro_batches, overlaps=False)
@@ -35,7 +35,7 @@ def zero(job: Job) -> Traffic:
 
 
 def searched(job: Job, settings: Settings, ranks: int, count: int) -> Traffic:
-    """What a layout of a job with a policy's stage sends, on a number of ranks in a number of micro-batches."""
+    """Return what a layout of a job with a policy's stage sends, on a number of ranks in a number of micro-batches."""
     overlaps = bool(job.config[DeepSpeedSettings.overlap_comm])
     return sent(int(str(settings[EngineSettings.zero_stage])), ranks, count, overlaps=overlaps)
 

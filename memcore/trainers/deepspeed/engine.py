@@ -59,14 +59,14 @@ class DeepSpeed(Holding):
     def unit(
         self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None
     ) -> Mapping[str, Parameter]:
-        """The parameters of a layer."""
+        """Return the parameters of a layer."""
         found = super().unit(unit, label, path, weights, repeats)
         self._repeats[unit] = repeats
         return found
 
     @classmethod
     def uniform(cls, recipe: Recipe) -> bool:
-        """Stage 1 alone asks which micro-batch is the last."""
+        """Return whether all micro-batches are alike: stage 1 alone asks which one is the last."""
         return plan_of(recipe).stage != 1
 
     def begin_micro_batch(self, *, last: bool) -> None:
@@ -217,7 +217,7 @@ def _parts_of(recipe: Recipe) -> Shape:
 
 
 def _learned(weights: Weights, recipe: Recipe) -> list[tuple[Shape, str]]:
-    """Parameters that learn, and the ranks that share them."""
+    """Return parameters that learn, and the ranks that share them."""
     plan = plan_of(recipe)
     return [
         ((count, *weight.stored_shape), shared_by(weight) if plan.experts else "z")
@@ -227,12 +227,12 @@ def _learned(weights: Weights, recipe: Recipe) -> list[tuple[Shape, str]]:
 
 
 def shared_by(weight: Weight) -> str:
-    """The symbol of the ranks that share a parameter, where experts have groups of their own."""
+    """Return the symbol of the ranks that share a parameter, where experts have groups of their own."""
     return "ze" if weight.kind == "routed-expert" else "z"
 
 
 def part_of(weight: Weight, ranks: str = "z") -> tuple[Shape, ...]:
-    """A rank's part of a parameter: of all elements, rounded up."""
+    """Return a rank's part of a parameter: of all elements, rounded up."""
     return ((Quotient(weight.stored_shape, ranks),),)
 
 
@@ -332,7 +332,7 @@ _PRESETS = {
 
 
 def of_stage(share: Model, sizes: Mapping[str, int]) -> Mapping[str, int]:
-    """The numbers of elements of one stage of a pipeline, under ZeRO-1."""
+    """Return the numbers of elements of one stage of a pipeline, under ZeRO-1."""
     counted = [(product(weight.shape, sizes), count) for weight, _, count in share.tensors]
     learned = sum(size * count for size, count in counted)
     return {"zp": learned, "zf": min(sizes["zr"], learned), "zx": max(size for size, _ in counted)}

@@ -24,7 +24,7 @@ def estimate_zero2_model_states_mem_needs(
     cpu_offload: bool = True,
     additional_buffer_factor: float = 1.5,
 ) -> tuple[int, int]:
-    """Bytes of a node's host memory and of one GPU for parameters, gradients and optimizer states under ZeRO-2.
+    """Return bytes of a node's host memory and of one GPU for parameters, gradients and optimizer states under ZeRO-2.
 
     >>> estimate_zero2_model_states_mem_needs(2_851_000_000, num_gpus_per_node=8, cpu_offload=False)
     (136848000000, 12116750000)
@@ -49,7 +49,7 @@ def estimate_zero3_model_states_mem_needs(
     zero_init: bool = True,
     additional_buffer_factor: float = 1.5,
 ) -> tuple[int, int, int]:
-    """Bytes of a node's host memory, of one GPU, and of the largest layer gathered, under ZeRO-3.
+    """Return bytes of a node's host memory, of one GPU, and of the largest layer gathered, under ZeRO-3.
 
     `largest_layer_params`: the most that one module owns itself. `zero_init`: the model was made under
     `deepspeed.zero.Init`, so that no process ever had all of it.
@@ -80,7 +80,7 @@ def estimate_zero3_model_states_mem_needs(
 
 
 def model_to_params(model: Model) -> tuple[int, int]:
-    """All parameters of a model, shared ones once, and the most that one module owns itself (recurse=False)."""
+    """Return all parameters of a model, shared ones once, and the most that one module owns itself (recurse=False)."""
     stacks = [layer.weights() for layer, _ in model.layers]
     stacks += [layer.weights() for tower in model.network.towers for run in tower.runs for layer in run]
     stacks += [tower.outer_weights for tower in model.network.towers]
@@ -89,7 +89,7 @@ def model_to_params(model: Model) -> tuple[int, int]:
 
 
 def _owned(model: Model, weights: Sequence[Weight]) -> int:
-    """The most that one module of a layer, or of what is outside the layers, has itself."""
+    """Return the most that one module of a layer, or of what is outside the layers, has itself."""
     owned: Counter[str] = Counter()
     for weight in weights:
         owned[weight.name.rpartition(".")[0]] += model.size(weight.shape)

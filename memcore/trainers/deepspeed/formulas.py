@@ -14,7 +14,7 @@ from memcore.trainers.deepspeed.estimators import ModelStates, estimate_zero_mod
 
 
 def published(config: Config) -> Published:
-    """Every line of their reports as data; as answers, those that do not repeat another with `zero.Init`."""
+    """Return every line of their reports as data; as answers, those that do not repeat another with `zero.Init`."""
     gpus, node = config[Hardware.num_gpus] or 1, node_of(config)
     lines = estimate_zero_model_states(find_model(config.model), min(gpus, node), max(gpus // node, 1))
     return Published(

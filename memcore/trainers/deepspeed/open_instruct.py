@@ -28,7 +28,7 @@ _SEVERAL = 2
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
-    """A command of grpo_fast.py in plain words: bf16 weights, checkpoints, FlashAttention over packed answers.
+    """Return a command of grpo_fast.py in plain words: bf16 weights, checkpoints, FlashAttention over packed answers.
 
     Sources: open-instruct e6c3044aa (August 2026), open_instruct/grpo_fast.py (`PolicyTrainerRayProcess`),
     grpo_utils.py (`GRPOExperimentConfig`, `forward_for_logprobs`), data_loader.py (`StreamingDataLoaderConfig`),
@@ -80,7 +80,7 @@ _NODE = 8
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """The learners of each node, the reference, and whether vLLM runs on their GPU."""
+    """Return the learners of each node, the reference, and whether vLLM runs on their GPU."""
     gpus, node = gpus_of(config) or 1, config[Hardware.gpus_per_node] or _NODE
     each = max(size for size in range(1, min(node, gpus) + 1) if gpus % size == 0)
     keys: dict[str, Any] = {

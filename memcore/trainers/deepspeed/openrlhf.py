@@ -56,7 +56,7 @@ _SHARED = ("model_name_or_path", "gradient_checkpointing_enable", "gradient_chec
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
-    """A command of OpenRLHF in plain words.
+    """Return a command of OpenRLHF in plain words.
 
     DeepSpeed keeps bf16 weights with fp32 states; sizes of its buckets are the width's. References of DPO and of PPO
     are there unless they are offloaded. Source: OpenRLHF 0.11.0, cli/train_{sft,dpo,rm,ppo_ray}.py,
@@ -176,14 +176,14 @@ _LAUNCHER = ("deepspeed", "--num_nodes", "{nodes}", "--num_gpus", "{each}", "--m
 
 
 def _launch(config: Config) -> str:
-    """What starts the loop: DeepSpeed's launcher, or Ray's own processes where answers are generated."""
+    """Return what starts the loop: DeepSpeed's launcher, or Ray's own processes where answers are generated."""
     script = _SCRIPTS.get(config[Training.method.name], _SCRIPTS[None])
     launcher = ("python3", "-m") if script == _SCRIPTS["grpo"] else _LAUNCHER
     return " ".join((*launcher, script))
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """The flags of a loop: its model, precision and batch, and what shares GPUs with the actor."""
+    """Return the flags of a loop: its model, precision and batch, and what shares GPUs with the actor."""
     method, reference = config[Training.method.name], config[Training.method.reference]
     generates = method == "grpo"
     of = "actor" if generates else "model"

@@ -69,7 +69,7 @@ def offloaded(config: Config, problems: list[Problem]) -> Mapping[str, object]:
 
 
 def zero_engine(read: Defaults) -> str:
-    """The key of the engine: what it keeps of a parameter depends on the stage."""
+    """Return the key of the engine: what it keeps of a parameter depends on the stage."""
     name = str(read.given(EngineSettings.type))
     if read.given(_STAGE) != 3:
         return name
@@ -116,7 +116,7 @@ def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
 
 
 def _copies(read: Defaults, optimizer: str, precision: Precision) -> str:
-    """The dtype of the optimizer's copy of the parameters.
+    """Return the dtype of the optimizer's copy of the parameters.
 
     `bf16_master_weights_and_grads` makes it bf16 (deepspeed, zero/stage3.py, `_configure_master_weights`). It is one
     still: `_create_fp32_partitions` compares the tensor's device with a name, which are never equal.
@@ -160,7 +160,7 @@ def _fp32_gradients(read: Defaults, stage: int, precision: Precision) -> bool:
 def _partitioned(
     read: Defaults, engine: Engine, model: Model, recipe: Recipe, sizes: Mapping[str, int]
 ) -> tuple[Recipe, dict[str, int]]:
-    """The recipe and the sizes of a job with DeepSpeed, whose checkpoints may be on the host."""
+    """Return the recipe and the sizes of a job with DeepSpeed, whose checkpoints may be on the host."""
     path, checkpoints = DeepSpeedSettings.cpu_checkpointing, recipe.checkpoints
     hosts = framework_of(read).hosts_checkpoints and read.given(Training.offload.activations) is not None
     if read.take(path, False) or hosts:
@@ -175,7 +175,7 @@ def _partitioned(
 def with_zero(
     read: Defaults, engine: Engine, model: Model, recipe: Recipe, sizes: Mapping[str, int]
 ) -> tuple[Recipe, dict[str, int]]:
-    """The recipe and the sizes of a job with DeepSpeed."""
+    """Return the recipe and the sizes of a job with DeepSpeed."""
     ranks, plan = zero_ranks(read, sizes["z"]), zero_plan(read, recipe.precision)
     node = int(read.take(Hardware.gpus_per_node, 8)) if plan.quantized_gradients else 1
     if plan.quantized_gradients and sizes["z"] * sizes["tp"] <= node:
@@ -211,10 +211,10 @@ def _opened(
     if recipe.ulysses is None:
         return communicators(ENGINES["deepspeed"].communicators)
     ranks = sizes["cp"]
-    beside = min(ranks, near) - 1
+    peers = min(ranks, near) - 1
     groups = (
         Communicator("data", sizes["z"], rings=True, trees=True),
-        Communicator("sequence", ranks, peers=beside, remote=ranks - 1 - beside),
+        Communicator("sequence", ranks, peers=peers, remote=ranks - 1 - peers),
     )
     return opened(groups, accelerator)
 
@@ -229,7 +229,7 @@ def zero_ranks(read: Defaults, ranks: int) -> int:
 
 
 def _buckets(read: Defaults, width: int) -> tuple[int, int, int]:
-    """Elements that are reduced at once and fetched ahead, and of parameters that stay.
+    """Return elements that are reduced at once and fetched ahead, and of parameters that stay.
 
     Sources: deepspeed, runtime/zero/config.py; transformers, integrations/deepspeed.py (`trainer_config_finalize`).
     """
@@ -244,7 +244,7 @@ def _buckets(read: Defaults, width: int) -> tuple[int, int, int]:
 
 
 def zero_sizes(read: Defaults, model: Model, sizes: Mapping[str, int], ranks: int) -> Mapping[str, int]:
-    """The numbers of elements that ZeRO works with, by symbol (`ZeroPlan`)."""
+    """Return the numbers of elements that ZeRO works with, by symbol (`ZeroPlan`)."""
     bucket, prefetched, threshold = _buckets(read, sizes["h"])
     read.take(DeepSpeedSettings.allgather_bucket_size, 500_000_000)
     live = int(read.take(DeepSpeedSettings.stage3_max_live_parameters, 1_000_000_000))

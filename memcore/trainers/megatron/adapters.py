@@ -47,7 +47,7 @@ def _classifying(read: Defaults, model: Model) -> Model:
 
 
 def _with_saved(read: Defaults, model: Model) -> Model:
-    """The model with trained copies of its embedding or head; a head of classes learns alongside adapters."""
+    """Return the model with trained copies of its embedding or head; a head of classes learns alongside adapters."""
     path = Training.adapter.modules_to_save
     names = list(names_of(read.given(path) or ()))
     if names and not is_swift(read):
@@ -63,20 +63,20 @@ def _with_saved(read: Defaults, model: Model) -> Model:
 
 
 def is_swift(read: Defaults) -> bool:
-    """The framework is ms-swift."""
+    """Return whether the framework is ms-swift."""
     return str(read.given(EngineSettings.framework)).lower() == "ms-swift"
 
 
 def with_adapters(read: Defaults, model: Model, dtype: str) -> Model:
-    """The model with its adapters, if it has any; `dtype`: of parameters.
+    """Return the model with its adapters, if it has any; `dtype`: of parameters.
 
     Raises UnsupportedError for adapters of layers that are not supported.
     """
     if read.given(Training.adapter.type) is None:
         adapter = Training.adapter
-        for own in (adapter.rank, adapter.target_modules, adapter.dtype, adapter.dropout, adapter.modules_to_save):
-            if read.given(own) is not None:
-                read.refuse(own, "needs {}", adapter.type)
+        for setting in (adapter.rank, adapter.target_modules, adapter.dtype, adapter.dropout, adapter.modules_to_save):
+            if read.given(setting) is not None:
+                read.refuse(setting, "needs {}", adapter.type)
         return model
     swift = is_swift(read)
     named = read.take(Training.adapter.target_modules, ALL if swift else USUAL, "the framework's default")

@@ -132,7 +132,7 @@ _BY_RELEASE: Mapping[str, Sequence[tuple[Release, Release, Mapping[str, object]]
 
 
 def _is_benchmark(config: Config, name: str) -> bool:
-    """Whether a performance recipe has this model, accelerator and number of GPUs; they train all parameters."""
+    """Return whether a performance recipe has this model, accelerator and number of GPUs; they train all parameters."""
     if config[Training.adapter.type] is not None:
         return False
     sizes = (
@@ -151,7 +151,7 @@ def _of_release(config: Config) -> Mapping[str, object]:
 
 
 def with_recipe(config: Config, name: str) -> tuple[Config, list[Assumption]]:
-    """A config with what the framework sets for a model of this name, and what that was."""
+    """Return a config with what the framework sets for a model of this name, and what that was."""
     framework = (config[EngineSettings.framework] or "").lower()
     row, source = (
         {**DEFAULTS.get(framework, {}), **_of_release(config)},

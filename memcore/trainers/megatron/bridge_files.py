@@ -101,7 +101,7 @@ _LONG: Mapping[str, str] = {each.rpartition(".")[2]: each for each in _SHORT.val
 
 
 def _of_hub(model: str) -> str:
-    """The hub's spelling of a model that a recipe is called after: `qwen35_vl_35b_a3b` is Qwen3.5-35B-A3B."""
+    """Return the hub's spelling of a model that a recipe is called after: `qwen35_vl_35b_a3b` is Qwen3.5-35B-A3B."""
     plain = re.sub(r"-(\d)00m\b", r"-0.\1b", model.replace("_", "-"))
     pointed = re.sub(r"(?<=[a-z])(\d)(\d)(?=-)", r"\1.\2", plain)
     spelled = [each for name in (plain, pointed) for each in (name, name.replace("-vl-", "-"))]
@@ -112,7 +112,7 @@ _SIZES = re.compile(r"(?<!\d)\d+b(?:-a\d+b)?", re.IGNORECASE)
 
 
 def _of_one_size(name: str) -> str:
-    """The shortest hub id with a name in it, where all that have it are of one size; else the name."""
+    """Return the shortest hub id with a name in it, where all that have it are of one size; else the name."""
     found = sorted((each for each in catalog() if f"-{name}-" in each.lower()), key=len)
     sizes = {tuple(_SIZES.findall(each.lower().partition(name)[2])) for each in found}
     return found[0] if len(sizes) == 1 and name.count("-") > 1 else name
@@ -144,7 +144,7 @@ _MODEL_LENGTH, _DATA_LENGTH = "model.seq_length", "dataset.seq_length"
 
 
 def _own_length(found: Mapping[str, Any]) -> tuple[Message, ...]:
-    """A note on the model's length, which the program sets to that of the recipe's dataset.
+    """Return a note on the model's length, which the program sets to that of the recipe's dataset.
 
     Source: Megatron Bridge 0.7, scripts/training/recipe_runner.py (`sync_model_dataset_sequence_length`).
     """
@@ -156,7 +156,7 @@ def _own_length(found: Mapping[str, Any]) -> tuple[Message, ...]:
 
 
 def of_bridge(found: Mapping[str, Any]) -> Normalized:
-    """A config of Megatron Bridge in Megatron-LM's words."""
+    """Return a config of Megatron Bridge in Megatron-LM's words."""
     found, notes = _recipe(found)
     plain: dict[str, Any] = {_FRAMEWORK: "megatron-bridge"}
     for name, value in found.items():
@@ -205,7 +205,7 @@ def _idle(plain: dict[str, Any]) -> None:
 
 
 def _argument(name: str, value: Any) -> dict[str, Any]:
-    """A field of a section as Megatron-LM's argument."""
+    """Return a field of a section as Megatron-LM's argument."""
     if name == "clip_grad":
         return {} if value else {name: 0}
     if name in _REVERSED:
@@ -311,7 +311,7 @@ def placed(words: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """The model's id, the preset of precision, the length that model and data set share, and the adapter."""
+    """Return the model's id, the preset of precision, the length that model and data set share, and the adapter."""
     presets = {recipe: name for name, recipe in _PRESETS.items()}
     recipe = config[EngineSettings.fp8_recipe] or "delayed" if config[Training.precision] == "fp8-mixed" else None
     keys: dict[str, Any] = {"mixed_precision": presets.get(recipe, presets[None])}

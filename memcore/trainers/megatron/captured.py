@@ -42,7 +42,7 @@ class Parts:
 
 
 def parts_of(job: ChunkJob, capture: Capture) -> Parts:
-    """The parts of one kind of chunk."""
+    """Return the parts of one kind of chunk."""
     plan = job.recipe.plan(MegatronPlan)
     if capture.impl == "full_iteration" or plan is None:
         whole = recorded(job)
@@ -68,7 +68,7 @@ class KeepsInputs(MegatronPersistent):
     inputs: tuple[Entry, ...]
 
     def receive_buffers(self) -> Iterator[Entry]:
-        """Those of pipelines and of graphs."""
+        """Yield the receive buffers of pipelines and of graphs."""
         yield from super().receive_buffers()
         yield from self.inputs
 
@@ -113,7 +113,7 @@ class CapturedRank(MegatronRank):
 
     @property
     def steps(self) -> MegatronRank:
-        """The steps that need most: those before the capture, if there are any."""
+        """Return the steps that need most: those before the capture, if there are any."""
         return self._plain if self.capture.warm or self.capture.impl == "full_iteration" else self._replaying
 
     @cached_property
@@ -147,7 +147,7 @@ class CapturedRank(MegatronRank):
 
     @cached_property
     def pool(self) -> int:
-        """Bytes that the graphs of all micro-batches in flight need."""
+        """Return bytes that the graphs of all micro-batches in flight need."""
         return max(self._pooled.height(flight) for flight in self.schedule.highest)
 
     @cached_property
@@ -159,17 +159,17 @@ class CapturedRank(MegatronRank):
 
     @cached_property
     def moments(self) -> tuple[Moment, ...]:
-        """A step, and before it the capture."""
+        """Return a step, and before it the capture."""
         return (self._captured, *self.steps.moments)
 
     @cached_property
     def most(self) -> int:
-        """Bytes of the peak."""
+        """Return bytes of the peak."""
         return max(self._captured.peak, self.steps.most)
 
     @cached_property
     def peak(self) -> Moment:
-        """The moment that needs most."""
+        """Return the moment that needs most."""
         return max((self.steps.peak, self._captured), key=lambda moment: moment.peak)
 
     @property
@@ -179,12 +179,12 @@ class CapturedRank(MegatronRank):
 
     @property
     def between_steps(self) -> int:
-        """Bytes after an optimizer step."""
+        """Return bytes after an optimizer step."""
         return self._plain.between_steps + total(self._inputs)
 
     @property
     def end_of_forward(self) -> int:
-        """Bytes when a micro-batch's forward pass ends, with the most in flight."""
+        """Return bytes when a micro-batch's forward pass ends, with the most in flight."""
         return self.steps.end_of_forward
 
     def ledger(self, moment: Moment, done: int | None = None) -> Ledger:
@@ -204,13 +204,13 @@ class CapturedRank(MegatronRank):
 
     @cached_property
     def profile(self) -> tuple[Sample, ...]:
-        """The capture, and a step."""
+        """Return the capture, and a step."""
         levels = levels_of(self.ledger(self._captured))
         return (Sample("forward", CAPTURE, (0, 0), 1, levels), *self.steps.profile)
 
     @cached_property
     def reserved(self) -> int:
-        """Bytes that the caching allocator holds."""
+        """Return bytes that the caching allocator holds."""
         if self.capture.impl != "transformer_engine":
             return self._plain.reserved + self.pool + total(self._inputs)
         before = self._plain.reserved if self.capture.warm else 0
@@ -223,5 +223,5 @@ class CapturedRank(MegatronRank):
 
     @cached_property
     def least_reserved(self) -> int:
-        """Bytes that no order of allocations could avoid reserving."""
+        """Return bytes that no order of allocations could avoid reserving."""
         return max(self.peak.peak, self._replaying.peak.peak + self.pool)

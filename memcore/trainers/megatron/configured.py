@@ -46,7 +46,7 @@ _OFF = (None, False, "", 0, "null")
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
-    """The file's keys as flags; a key that no flag has keeps its name."""
+    """Return the file's keys as flags; a key that no flag has keeps its name."""
     flags: dict[str, Any] = {"": "pretrain_gpt.py"}
     for key, value in found.items():
         name = key.rpartition(".")[2]

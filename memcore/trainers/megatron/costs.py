@@ -47,7 +47,7 @@ _BUCKET = 40e6
 
 
 def sends_behind(job: Job) -> bool:
-    """Whether stages compute while they send: interleaved ones do, unless `--no-overlap-p2p-communication`.
+    """Return whether stages compute while they send: interleaved ones do, unless `--no-overlap-p2p-communication`.
 
     Source: training/arguments.py, `overlap_p2p_comm`.
     """
@@ -55,7 +55,7 @@ def sends_behind(job: Job) -> bool:
 
 
 def fuses(job: Job) -> bool:
-    """Whether norms, rotations and activations are fused: always (Megatron-LM, fusions/)."""
+    """Return whether norms, rotations and activations are fused: always (Megatron-LM, fusions/)."""
     return True
 
 
@@ -83,7 +83,7 @@ feed-forward networks, those of routing, those of experts (core/transformer/cuda
 
 
 def captured(job: Job) -> frozenset[str]:
-    """Which kernels run in CUDA graphs: of a layer, of routing, of experts; all of them without modules.
+    """Return which kernels run in CUDA graphs: of a layer, of routing, of experts; all of them without modules.
 
     Source: core/transformer/transformer_config.py (`cuda_graph_impl`, `cuda_graph_scope`), core/full_cuda_graph.py.
     """
@@ -113,12 +113,12 @@ def recomputed(job: Job) -> tuple[float, float]:
         if recompute.method == "block":
             share = min(recompute.layers * job.stages * job.stages_each / model.num_layers, 1.0)
         return share, share
-    again = sum(times * _again(model, layer, recompute.modules) for layer, times in model.layers)
+    again = sum(times * _recomputed_parameters(model, layer, recompute.modules) for layer, times in model.layers)
     looked_up = 0 if model.network.embedding_and_head.tied else model.sizes["V"] * model.sizes["h"]
     return again / (model.active_parameters - looked_up), float("core_attn" in recompute.modules)
 
 
-def _again(model: Model, layer: Layer, modules: frozenset[str]) -> float:
+def _recomputed_parameters(model: Model, layer: Layer, modules: frozenset[str]) -> float:
     """Parameters of a layer's products that run again with these modules, of experts those that a token chooses."""
     parts: list[object] = []
     routed = 0.0
@@ -136,7 +136,7 @@ def _again(model: Model, layer: Layer, modules: frozenset[str]) -> float:
 
 
 def _parameters(model: Model, part: object) -> int:
-    """Elements of the matrices of a part."""
+    """Return elements of the matrices of a part."""
     return sum(model.size(each.inner) * model.size(each.outer) for each in linears_of(part))
 
 

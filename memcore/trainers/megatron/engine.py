@@ -17,7 +17,7 @@ class Megatron(Runtime):
     """Parameters whose gradients leave nothing behind."""
 
     def parameter(self, weight: Weight) -> Parameter:
-        """One parameter as the model sees it."""
+        """Return one parameter as the model sees it."""
         found = super().parameter(weight)
         found.bucketed = True
         return found

@@ -12,7 +12,7 @@ from memcore.trainers.megatron.resolve import resolve, stage_jobs
 
 
 def estimate(config: Config, *, fake: bool = False) -> Estimate:
-    """Every class of ranks: one for each pipeline stage."""
+    """Return every class of ranks: one for each pipeline stage."""
     whole = resolve(config)
     each, others, parts = whole.num_gpus // whole.stages, dict[int, Recorded](), dict[int, Parts]()
     name = "the GPU" if each == 1 else Message("all {} GPUs", each)

@@ -105,7 +105,7 @@ def _flag(name: str) -> str:
 
 
 def arguments(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """The arguments with what Megatron makes of them together, and notes.
+    """Return the arguments with what Megatron makes of them together, and notes.
 
     Groups of heads count with their switch alone, and the vocabulary is the tokenizer's.
     Raises UnsupportedError for what makes another network. Source: Megatron-LM, megatron/training/arguments.py,
@@ -157,7 +157,7 @@ _PROGRAMS = re.compile(r"text_generation|inference|/(?:export|convert|quantize|p
 
 
 def _today(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by the names of today's Megatron-LM."""
+    """Return the arguments by the names of today's Megatron-LM."""
     normalized = dict(found)
     scripts = [word for word in str(found.get("", "")).split() if word.endswith(".py")]
     other = next((word for word in scripts if _PROGRAMS.search(word)), None)
@@ -218,7 +218,7 @@ def uneven(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _words(found: Mapping[str, Any]) -> tuple[Any, str]:
-    """The vocabulary, and how it is known."""
+    """Return the vocabulary, and how it is known."""
     if "--vocab-size" in found:
         return found["--vocab-size"], ""
     name = full_name(str(found.get("--tokenizer-model", "")).rpartition("/")[2])
@@ -243,7 +243,7 @@ _PLAIN = re.compile(r"E(t\*\d+)?(\|(t\*\d+)?)*L")
 
 
 def _counted(layout: object) -> object:
-    """A layout of nothing but numbers of layers as a list of them."""
+    """Return a layout of nothing but numbers of layers as a list of them."""
     if not isinstance(layout, str) or not _PLAIN.fullmatch(layout):
         return layout
     return [int(each[2:] or 0) for each in layout[1:-1].split("|")]
@@ -266,7 +266,7 @@ def _beside(config: Config) -> dict[str, Any]:
 
 
 def _of_model(config: Config) -> dict[str, Any]:
-    """The tokenizer of a model by name, and numbers that change no size."""
+    """Return the tokenizer of a model by name, and numbers that change no size."""
     if described(config) is None:
         return {}
     named = {"tokenizer_type": "HuggingFaceTokenizer", "tokenizer_model": full_name(config.model)} if isinstance(

@@ -15,7 +15,7 @@ from memcore.trainers.megatron.published.report import FORMULAS, report_theoreti
 
 
 def published(config: Config) -> Published:
-    """Every formula's answer; UnsupportedError for networks that they do not know."""
+    """Return every formula's answer; UnsupportedError for networks that they do not know."""
     arguments = arguments_of(config)
     micro_batches = config[Training.gradient_accumulation_steps] or 1
     found = {name: _result(name, arguments, micro_batches) for name in FORMULAS}

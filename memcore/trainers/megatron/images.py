@@ -25,7 +25,7 @@ _IMAGES = Training.images_per_sequence
 def image_symbols(
     read: Defaults, model: Model, ranks: Ranks, implementation: str, micro_batch: int, sequence: int
 ) -> Mapping[str, int]:
-    """The sizes that a job's images have.
+    """Return the sizes that a job's images have.
 
     Raises UnsupportedError for what is not supported yet.
     """
@@ -122,5 +122,5 @@ def with_images(plan: MegatronPlan, embeds: str | None) -> MegatronPlan:
 
 
 def kernel_of(embeds: str | None, attention: str) -> str:
-    """The attention of transformers' own towers: ms-swift asks for flash attention where the decoder has it."""
+    """Return the attention of transformers' own towers: ms-swift asks for flash attention where the decoder has it."""
     return "flash" if embeds == "swift" and attention == "flash" else "sdpa"

@@ -11,6 +11,7 @@ from dataclasses import field
 from math import lcm
 
 from memcore.records import dataclass
+from memcore.symbols import round_up
 
 _START = 64
 """Elements that the beginning of a parameter is aligned to."""
@@ -102,12 +103,12 @@ class _Layout:
 
     def absorbs(self, size: int) -> bool:
         """Return whether a parameter fits into the padding."""
-        return _up(min(self.loads), _START) + size <= _up(max(self.loads), self.divisor)
+        return round_up(min(self.loads), _START) + size <= round_up(max(self.loads), self.divisor)
 
     def place(self, each: Matrix) -> None:
         """A parameter joins the bucket."""
         least = min(range(self.ranks), key=lambda rank: self.loads[rank])
-        self.loads[least] = _up(self.loads[least], _START) + each.size
+        self.loads[least] = round_up(self.loads[least], _START) + each.size
         self.waiting.append(each)
 
     def emit(self) -> None:
@@ -117,15 +118,11 @@ class _Layout:
         cursors = [0] * self.ranks
         most = self.elements / self.ranks * _CAP
         for each in sorted(self.waiting, key=lambda each: -each.cost):
-            fitting = [rank for rank in range(self.ranks) if _up(cursors[rank], _START) + each.size <= most]
+            fitting = [rank for rank in range(self.ranks) if round_up(cursors[rank], _START) + each.size <= most]
             least = self.costs if fitting else cursors
             rank = min(fitting or range(self.ranks), key=lambda rank: least[rank])
-            cursors[rank] = _up(cursors[rank], _START) + each.size
+            cursors[rank] = round_up(cursors[rank], _START) + each.size
             self.costs[rank] += each.cost
             self.found[rank].append(each.index)
-        self.length += self.ranks * _up(max(cursors), self.divisor)
+        self.length += self.ranks * round_up(max(cursors), self.divisor)
         self.waiting, self.loads = [], [0] * self.ranks
-
-
-def _up(size: int, multiple: int) -> int:
-    return -(-size // multiple) * multiple

@@ -33,7 +33,7 @@ _SCHEDULE = Parallelism.pipeline_schedule
 
 
 def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> Layout:
-    """The chunks of each stage, in the order in which a stage runs them."""
+    """Return the chunks of each stage, in the order in which a stage runs them."""
     stages, virtual = ranks.pipeline, read.given(_VIRTUAL) or 1
     if virtual > 1 and stages == 1:
         read.refuse(_VIRTUAL, "found {}; needs {} above 1", virtual, _STAGES)
@@ -62,7 +62,7 @@ def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> Layout:
 
 
 def _evened(model: Model, stages: int) -> str:
-    """What splits the layers all the same."""
+    """Return what splits the layers all the same."""
     settings = uneven(model.num_layers - predicting(model), stages)
     flags = (f"--{SETTINGS[path].flag} {SETTINGS[path].kind.spell(value)}" for path, value in settings.items())
     return Message("; split them with {}", " ".join(flags)) if settings else ""

@@ -103,7 +103,7 @@ def configs(code: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def changed(recipe: str, kind: str, arguments: Mapping[str, Any], sections: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a recipe that is made with arguments and then changed.
+    """Return the keys of a recipe that is made with arguments and then changed.
 
     Raises UnsupportedError for an unknown one, and ConfigError for arguments whose value the script does not say.
     """
@@ -135,12 +135,12 @@ def changed(recipe: str, kind: str, arguments: Mapping[str, Any], sections: Mapp
 
 
 def _looked_up(keys: Mapping[str, Any], value: Any) -> Any:
-    """A value, or that of another key, as in `seq_length=recipe.data.seq_length`."""
+    """Return a value, or that of another key, as in `seq_length=recipe.data.seq_length`."""
     return keys.get(value.partition(".")[2], value) if isinstance(value, str) and value.startswith("$") else value
 
 
 def _with_sections(keys: dict[str, Any], sections: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys with sections changed, or replaced as a whole."""
+    """Return the keys with sections changed, or replaced as a whole."""
     for name, section in sections.items():
         if isinstance(section, dict):
             keys = _changed(keys, name, section)
@@ -172,7 +172,7 @@ def _changed(keys: dict[str, Any], above: str, section: Mapping[str, Any]) -> di
 
 
 def _of_command(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A command's recipe with what it overrides; other keys as they are."""
+    """Return a command's recipe with what it overrides; other keys as they are."""
     program = str(found.get("", ""))
     said = found.get("factory", found.get("--factory"))
     kind = next((each.rpartition(" ")[2] for each in _PROGRAMS if each in program), None)
@@ -192,7 +192,7 @@ def _of_command(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """A value as NeMo-Run reads it: Python's literal, else a word."""
+    """Return a value as NeMo-Run reads it: Python's literal, else a word."""
     try:
         return ast.literal_eval(value) if isinstance(value, str) else value
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -200,7 +200,7 @@ def _value(value: Any) -> Any:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """The arguments of a factory, words without quotes too."""
+    """Return the arguments of a factory, words without quotes too."""
     found: dict[str, Any] = {}
     for each in re.split(r",(?![^\[]*\])", text):
         name, equals, value = each.partition("=")
@@ -211,7 +211,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
-    """A recipe in Megatron Bridge's words."""
+    """Return a recipe in Megatron Bridge's words."""
     counted = {name: found[name] for name in (GPUS,) if name in found}
     keys = _of_command({name: value for name, value in found.items() if name != GPUS})
     plain: dict[str, Any] = {"ddp.overlap_grad_reduce": False, "ddp.overlap_param_gather": False,
@@ -281,7 +281,7 @@ def _refuse_others(keys: Mapping[str, Any]) -> None:
 
 
 def _renamed(name: str, value: Any) -> dict[str, Any]:
-    """A key of a recipe as one of Megatron Bridge."""
+    """Return a key of a recipe as one of Megatron Bridge."""
     last = name.rpartition(".")[2]
     if name.startswith("trainer.strategy.ddp."):
         return {} if last in ("grad_reduce_in_fp32", "()", "0") else {f"ddp.{last}": value}
@@ -309,7 +309,7 @@ _OF_PLUGIN = ("()", "precision", "params_dtype", "pipeline_dtype", "autocast_", 
 
 
 def _precision(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The precision plugin, by the function that makes it or by its fields."""
+    """Return the precision plugin, by the function that makes it or by its fields."""
     made = keys.get("trainer.plugins.()")
     given = {name.rpartition(".")[2]: value for name, value in keys.items() if name.startswith("trainer.plugins.")}
     if made is not None and made not in (*_PRECISIONS, "MegatronMixedPrecision"):
@@ -334,7 +334,7 @@ def _precision(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _model(keys: Mapping[str, Any]) -> Any:
-    """The hub's id of the network: its config's class decides, and else the recipe."""
+    """Return the hub's id of the network: its config's class decides, and else the recipe."""
     made = next((keys[name] for name in ("model.config.()", "model.()") if name in keys), None)
     known = _of_class().get(str(made))
     if made is None and keys.get(MODEL) is None:

@@ -93,7 +93,7 @@ def _runs(name: str) -> bool:
 
 @lru_cache(maxsize=1)
 def recipes() -> Mapping[str, Any]:
-    """What each recipe sets, by name; what most of them share is under the empty one."""
+    """Return what each recipe sets, by name; what most of them share is under the empty one."""
     found: Mapping[str, Any] = json.loads(get_data("memcore", "data/nemo.json") or b"{}")
     return found
 
@@ -108,7 +108,7 @@ def _by_model() -> Mapping[str, str]:
 
 
 def recipe_of(config: Config) -> tuple[str, str] | None:
-    """The recipe of a config's model, and which of its kinds the job is; None for a model without one."""
+    """Return the recipe of a config's model, and which of its kinds the job is; None for a model without one."""
     name = _by_model().get(full_name(config.model)) if isinstance(config.model, str) else None
     row = recipes().get(name or "-", {})
     whole = "pretrain" if "pretrain" in row else "none"
@@ -117,7 +117,7 @@ def recipe_of(config: Config) -> tuple[str, str] | None:
 
 
 def written(config: Config) -> dict[str, Any]:
-    """The recipe of a config's model, and what the job overrides of its trainer, data and adapter."""
+    """Return the recipe of a config's model, and what the job overrides of its trainer, data and adapter."""
     found = recipe_of(config)
     if found is None:
         return {}
@@ -140,7 +140,7 @@ def written(config: Config) -> dict[str, Any]:
 
 
 def otherwise(config: Config) -> dict[str, Any]:
-    """What a recipe sets, as it is where a job says nothing of it."""
+    """Return what a recipe sets, as it is where a job says nothing of it."""
     found = recipe_of(config)
     if found is None:
         return {}

@@ -87,7 +87,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
 
 
 def _gpus(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The GPUs of the policy: those of the cluster without those that only generate."""
+    """Return the GPUs of the policy: those of the cluster without those that only generate."""
     each, nodes = found.get("cluster.gpus_per_node", 8), found.get("cluster.num_nodes", 1)
     start = f"{_POLICY}generation.colocated."
     if not isinstance(each, int) or not isinstance(nodes, int):
@@ -102,7 +102,7 @@ def _gpus(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sequences(found: Mapping[str, Any], algorithm: str, gpus: object, ranks: object) -> dict[str, Any]:
-    """Tokens and sequences of a micro-batch, and how many of them make a step."""
+    """Return tokens and sequences of a micro-batch, and how many of them make a step."""
     each, length = found.get(f"{_POLICY}train_micro_batch_size", 1), found.get(f"{_POLICY}max_total_sequence_length")
     pairs = 2 if _ALGORITHMS[algorithm] in ("dpo", "reward") else 1
     told: dict[str, Any] = {_BATCH: each, _LENGTH: length, _PACKED: False}
@@ -118,7 +118,7 @@ def _sequences(found: Mapping[str, Any], algorithm: str, gpus: object, ranks: ob
 
 
 def _with_fsdp(found: Mapping[str, Any]) -> tuple[dict[str, Any], object]:
-    """The policy under FSDP2, and the ranks that share a sequence."""
+    """Return the policy under FSDP2, and the ranks that share a sequence."""
     said = {name.removeprefix(_TENSOR): value for name, value in found.items() if name.startswith(_TENSOR)}
     if said.get("expert_parallel_size", 1) != 1:
         raise UnsupportedError.of_value(f"{_TENSOR}expert_parallel_size", said["expert_parallel_size"], "supported: 1")
@@ -140,7 +140,7 @@ def _precision(found: Mapping[str, Any]) -> str:
 
 
 def _adapted(said: Mapping[str, Any], section: str) -> dict[str, Any]:
-    """The adapter, where it is on."""
+    """Return the adapter, where it is on."""
     if said.get(f"{section}.enabled") is not True:
         return {}
     matches = section == "lora_cfg" and said.get(f"{section}.match_all_linear", True) is True
@@ -160,7 +160,7 @@ _IMPLEMENTED: Mapping[str, Mapping[str, bool]] = {
 
 
 def _optimizer(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The optimizer by its class (nemo_rl/models/automodel/setup.py: `get_class(config["optimizer"]["name"])`).
+    """Return the optimizer by its class (nemo_rl/models/automodel/setup.py: `get_class(config["optimizer"]["name"])`).
 
     Where neither kernel is named, PyTorch takes the one of several tensors (torch/optim/optimizer.py,
     `_default_to_fused_or_foreach`).
@@ -180,7 +180,7 @@ _SIZES = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context
 
 
 def _with_megatron(found: Mapping[str, Any]) -> tuple[dict[str, Any], object]:
-    """The policy in Megatron-LM's words, and the ranks that share a sequence."""
+    """Return the policy in Megatron-LM's words, and the ranks that share a sequence."""
     said = {name.removeprefix(_MEGATRON): value for name, value in found.items() if name.startswith(_MEGATRON)}
     plain = {name: value for name, value in said.items() if name in _FIELDS and name not in _NOT_READ}
     for start in (_DDP, _OPTIMIZER):
@@ -252,7 +252,7 @@ of them; CUDA graphs and fine-grained offloading, which 0.7.0 does not list, are
 
 
 def _is_complete(found: Mapping[str, Any]) -> bool:
-    """Whether a file gives every key that decides memory, so that those of the config it builds on decide nothing."""
+    """Return whether a file gives every key that decides memory, whatever config it builds on."""
     engine = [f"{_MEGATRON}{each}" for each in _OF_BASE] if found.get(f"{_MEGATRON}enabled") is True else [
         f"{_POLICY}{each}" for each in _TOLD_OF_FSDP]  # fmt: skip
     return all(each in found for each in (*(f"{_POLICY}{name}" for name in _TOLD), *engine))
@@ -271,13 +271,13 @@ def _placed(words: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _otherwise(config: Config) -> dict[str, Any]:
-    """What complete configs set for Megatron-Core, as it is where a job says nothing of it."""
+    """Return what complete configs set for Megatron-Core, as it is where a job says nothing of it."""
     megatron = config[EngineSettings.type] == "megatron"
     return {f"{_MEGATRON}{name}": value for name, value in _OF_BASE.items()} if megatron else {}
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """What the complete config leaves to a job: the loop's section, sizes, and the backend's."""
+    """Return what the complete config leaves to a job: the loop's section, sizes, and the backend's."""
     given, gpus = config.get, gpus_of(config) or 1
     megatron = given(EngineSettings.type) == "megatron"
     section, base = _loop(config)
@@ -305,7 +305,7 @@ def _launch(config: Config) -> str:
 
 
 def _loop(config: Config) -> tuple[str, str]:
-    """The loop's section and its complete config; Megatron's losses are counted as a supervised one's."""
+    """Return the loop's section and its complete config; Megatron's losses are counted as a supervised one's."""
     method = None if config[EngineSettings.type] == "megatron" else config[Training.method.name]
     return _BASES.get(method, _BASES[None])
 

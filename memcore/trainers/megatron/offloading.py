@@ -24,9 +24,9 @@ _OF_EXPERTS = frozenset(("expert_fc1", "moe_act"))
 def offload_of(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> Offload | None:
     """Return what goes to the host; None: nothing."""
     if not read.given(_SWITCH):
-        for other in (_NAMES, _LEAST):
-            if read.given(other) is not None:
-                read.refuse(other, "needs {}", _SWITCH)
+        for setting in (_NAMES, _LEAST):
+            if read.given(setting) is not None:
+                read.refuse(setting, "needs {}", _SWITCH)
         return None
     names = _names(read)
     least = read.take(_LEAST, 1024 * 1024)

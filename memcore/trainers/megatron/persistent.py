@@ -41,7 +41,7 @@ class MegatronPersistent(Workspaces):
 
     @cached_property
     def parameters(self) -> int:
-        """Parameters as the layers see them."""
+        """Return parameters as the layers see them."""
         states = self.job.states
         shared = Fraction(1) if states.shares_parameters else None
         found = self._bytes(states.parameter, shared, optimized=False) + self._frozen
@@ -49,7 +49,7 @@ class MegatronPersistent(Workspaces):
 
     @cached_property
     def _frozen(self) -> int:
-        """Parameters that do not learn: no data-parallel rank shares them."""
+        """Return parameters that do not learn: no data-parallel rank shares them."""
         item = ITEMSIZE[self.job.states.parameter]
         return sum(each.count * aligned(size * item) for each, size in self._measured if not each.learns)
 
@@ -73,18 +73,18 @@ class MegatronPersistent(Workspaces):
 
     @cached_property
     def _learning(self) -> Mapping[bool, Sequence[tuple[Stored, int]]]:
-        """Those that learn: in the buffers of experts, or not."""
+        """Return the trainable parameters in the buffers of experts, and the others."""
         rows = self._measured
         return {expert: [rows[place] for place in places] for expert, (_, places) in self.content.learning.items()}
 
-    def _over(self, *, expert: bool) -> str:
-        """The symbol of the ranks that share a parameter's optimizer."""
+    def _optimizer_ranks(self, *, expert: bool) -> str:
+        """Return the symbol of the ranks that share a parameter's optimizer."""
         if self.job.states.outer:
             return "zoe" if expert else "zo"
         return _ranks(expert=expert)
 
     def _bytes(self, dtype: str, share: Fraction | None, *, optimized: bool = True) -> int:
-        """Bytes of something for each parameter that learns: of all of it, or of a share of this rank's part.
+        """Return bytes of something for each parameter that learns: of all of it, or of a share of this rank's part.
 
         `optimized`: the part whose optimizer is on this rank; else what it stores.
         """
@@ -93,13 +93,13 @@ class MegatronPersistent(Workspaces):
             if share is None:
                 found += sum([each.count * aligned(size * item) for each, size in rows])
                 continue
-            over = self._over(expert=expert) if optimized else _ranks(expert=expert)
+            over = self._optimizer_ranks(expert=expert) if optimized else _ranks(expert=expert)
             times, ranks = -share.numerator, self.job.sizes[over] * share.denominator
             found += sum([each.count * aligned(-(size * times // ranks) * item) for each, size in rows])
         return found
 
     def _part(self, dtype: str, *, stays: bool = False) -> int:
-        """Bytes of what `_sharded` lists."""
+        """Return bytes of what `_sharded` lists."""
         kept = self._kept(stays=stays)
         if not kept:
             return 0
@@ -111,7 +111,7 @@ class MegatronPersistent(Workspaces):
 
     def _kept(self, *, stays: bool) -> Fraction:
         """The share of parameters whose optimizer is on the GPU."""
-        return Fraction(1) if stays else _rest(self.job.states.offloaded)
+        return Fraction(1) if stays else _fraction_on_gpu(self.job.states.offloaded)
 
     @cached_property
     def workspaces(self) -> int:
@@ -146,7 +146,7 @@ class MegatronPersistent(Workspaces):
 
     @cached_property
     def initialization(self) -> int:
-        """The peak while buffers are built: the model's own parameters are there too."""
+        """Return the peak while buffers are built: the model's own parameters are there too."""
         gradients = total(entry for entry in self._held() if entry.rule == "main_gradient")
         return 2 * self.parameters - self._frozen + gradients
 
@@ -165,7 +165,7 @@ class MegatronPersistent(Workspaces):
                 yield self.entry("fp8_weight", each.path, each.weight.shape, "fp8", copies, _FROM_FIRST_USE)
 
     def _cached(self, each: Stored) -> bool:
-        """There are FP8 copies of it."""
+        """Return whether there are FP8 copies of it."""
         weight, plan = each.weight, self.job.recipe.plan(MegatronPlan)
         gathered = bool(self.job.config.get(MegatronSettings.fp8_param_gather))
         if plan is None or plan.fp8 is None or gathered:
@@ -248,12 +248,12 @@ class MegatronPersistent(Workspaces):
             yield from self._divided("host_state", "fp32", _FROM_FIRST_STEP, moved)
 
     def _is_whole(self, each: Stored) -> bool:
-        """A rank optimizes all of it or nothing."""
+        """Return whether a rank optimizes all of it or nothing."""
         whole = self.job.states.whole
         return each.learns and (whole == "ping-pong" or (whole == "layout" and each.matrix))
 
     def _numbered(self, *, expert: bool) -> Iterator[Matrix]:
-        """Every single parameter that ranks share as a whole; of experts each one's own."""
+        """Yield every single parameter that ranks share as a whole; of experts each one's own."""
         for index, each in enumerate(self.stored):
             if self._is_whole(each) and each.expert == expert:
                 axes, times = each.weight.axes, each.count
@@ -299,7 +299,7 @@ class MegatronPersistent(Workspaces):
                 if self._owned[index]:
                     yield self.entry(rule, each.path, shape, dtype, self._owned[index], lifetime)
                 continue
-            over = self._over(expert=each.expert)
+            over = self._optimizer_ranks(expert=each.expert)
             ranks = self.job.sizes[over] if states.sharded else 1
             if ranks * kept.denominator > 1:
                 divisor: str | int = over if kept == 1 else ranks * kept.denominator
@@ -324,7 +324,7 @@ class MegatronPersistent(Workspaces):
 
     @property
     def _exchanged_entries(self) -> list[Entry]:
-        """All ranks' updated parameters, which have no layout to be gathered in (`allgather_params`)."""
+        """Return all ranks' updated parameters, which have no layout to be gathered in (`allgather_params`)."""
         if self.job.states.whole != "ping-pong" or self.job.config[MegatronSettings.overlap_param_gather]:
             return []
         found = []
@@ -371,11 +371,11 @@ class MegatronPersistent(Workspaces):
 
 
 def _ranks(*, expert: bool) -> str:
-    """The symbol of the ranks that have a parameter."""
+    """Return the symbol of the ranks that have a parameter."""
     return "ze" if expert else "z"
 
 
 @lru_cache(maxsize=64)
-def _rest(offloaded: float) -> Fraction:
+def _fraction_on_gpu(offloaded: float) -> Fraction:
     """Return what is left of all when a part is on the host."""
     return 1 - Fraction(offloaded).limit_denominator(1000)

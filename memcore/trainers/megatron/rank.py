@@ -69,12 +69,12 @@ class Recorded:
 
     @cached_property
     def kept(self) -> int:
-        """Bytes from the forward to the backward pass."""
+        """Return bytes from the forward to the backward pass."""
         return self.heights[self.turn - 1].end
 
     @cached_property
     def peaks(self) -> dict[bool, dict[str, int]]:
-        """The most that the forward and the backward pass hold, by phase; what is kept in between included."""
+        """Return the most that the forward and the backward pass hold, by phase; what is kept in between included."""
         found: dict[bool, dict[str, int]] = {True: {}, False: {}}
         for number, (segment, height) in enumerate(zip(self.program.segments, self.heights, strict=True)):
             highest = found[number < self.turn]
@@ -107,17 +107,17 @@ class Recorded:
 
     @cached_property
     def hosted(self) -> int:
-        """Bytes that go to the host; what comes back ahead for the next pass belongs to that."""
+        """Return bytes that go to the host; what comes back ahead for the next pass belongs to that."""
         return self.program.allocated("reloaded_activation", self.job.sizes) - self.returned
 
     @property
     def waiting(self) -> Recorded:
-        """The pass as it leaves things when other backward passes come first."""
+        """Return the pass as it leaves things when other backward passes come first."""
         return self.behind or self
 
 
 def recorded(job: ChunkJob) -> Recorded:
-    """A chunk's pass, with its sizes put in."""
+    """Return a chunk's pass, with its sizes put in."""
     if job.recipe.implementation not in registry.IMPLEMENTATIONS:
         raise UnsupportedError(
             Training.implementation, "training with {!r} is not supported yet", job.recipe.implementation
@@ -148,7 +148,7 @@ class MegatronRank(Rank):
 
     @property
     def persistent(self) -> MegatronPersistent:
-        """What the stage keeps from step to step."""
+        """Return what the stage keeps from step to step."""
         return self.keeps
 
     def exceeds(self, room: float) -> bool:
@@ -162,12 +162,12 @@ class MegatronRank(Rank):
 
     @cached_property
     def _kinds(self) -> tuple[int, ...]:
-        """The kind of each chunk."""
+        """Return the kind of each chunk."""
         numbers = {id(chunk): number for number, chunk in enumerate(self.kinds)}
         return tuple(numbers[id(chunk)] for chunk in self.job.chunks)
 
     def kind_of(self, number: int) -> int:
-        """The kind of a chunk."""
+        """Return the kind of a chunk."""
         return self._kinds[number]
 
     @cached_property
@@ -178,12 +178,12 @@ class MegatronRank(Rank):
 
     @property
     def _overlapped(self) -> bool:
-        """Forward and backward passes run side by side."""
+        """Return whether forward and backward passes run side by side."""
         return bool(self.job.config[MegatronSettings.overlap_moe_expert_parallel_comm]) and len(self.job.chunks) > 1
 
     @cached_property
     def recorded(self) -> tuple[Recorded, ...]:
-        """The kinds of chunks, recorded."""
+        """Return the kinds of chunks, recorded."""
         for chunk in self.kinds:
             if id(chunk) not in self.others:
                 self.others[id(chunk)] = recorded(chunk)
@@ -191,7 +191,7 @@ class MegatronRank(Rank):
 
     @property
     def micro_batch(self) -> tuple[Program, Mapping[str, int]]:
-        """The passes of the first chunk."""
+        """Return the passes of the first chunk."""
         chunk = self.recorded[0]
         return chunk.program, chunk.job.sizes
 
@@ -203,7 +203,7 @@ class MegatronRank(Rank):
         """Return what the last offloaded groups of a chunk take once they are back."""
         return self.recorded[kind].waiting.returned
 
-    def _front(self, number: int, forward: bool, live: Live) -> int | None:
+    def _next_backward(self, number: int, forward: bool, live: Live) -> int | None:
         """The kind of chunk whose backward pass comes next while a forward pass runs, if something of it is back."""
         flying = [kind for kind, count in enumerate(live) if count and self._ahead(kind)] if forward else []
         at_once = flying and self._at_once(number) and self._ahead(self._kinds[number])
@@ -215,12 +215,12 @@ class MegatronRank(Rank):
         return last and not self._overlapped
 
     def _pass(self, number: int, live: Live) -> Recorded:
-        """A pass of a chunk."""
+        """Return a pass of a chunk."""
         found = self.recorded[self._kinds[number]]
         return found.waiting if sum(live) and not self._at_once(number) else found
 
     def _flights(self) -> Iterator[tuple[int, bool, Live]]:
-        """Every pass of a chunk, with the most that is in flight besides: forward ones, then backward ones."""
+        """Yield every pass of a chunk, with the most that is in flight besides: forward ones, then backward ones."""
         for number, lives in enumerate(self.schedule.forward):
             yield number, True, max(lives, key=self._bytes)
         for number, lives in reversed(list(enumerate(self.schedule.backward))):
@@ -228,7 +228,7 @@ class MegatronRank(Rank):
 
     @cached_property
     def moments(self) -> tuple[Moment, ...]:
-        """A step: every chunk's forward and backward pass when most is in flight, and the optimizer's step."""
+        """Return a step: every chunk's forward and backward pass when most is in flight, and the optimizer's step."""
         found = [moment for each in self._flights() for moment in self._placed(*each)]
         return (*found, *self._ending(found[-1].turn))
 
@@ -244,18 +244,18 @@ class MegatronRank(Rank):
         """Return the most that a pass of a chunk holds, in addition to what stays."""
         number, forward, live = flight
         peaks = self._pass(number, live).peaks[forward]
-        around = self._bytes(live, self._front(*flight))
+        around = self._bytes(live, self._next_backward(*flight))
         return around + max([peak + self.persistent.passing_bytes(phase) for phase, peak in peaks.items()])
 
     @cached_property
     def most(self) -> int:
-        """Bytes of the peak."""
+        """Return bytes of the peak."""
         flying = max(map(self.height, self.schedule.highest))
         return self.persistent.before_step + max(flying, self.persistent.stepping)
 
     @cached_property
     def peak(self) -> Moment:
-        """The moment that needs most."""
+        """Return the moment that needs most."""
         worst = list(self._placed(*max(self.schedule.highest, key=self.height)))
         return max((*worst, *self._ending(worst[-1].turn)), key=lambda moment: moment.peak)
 
@@ -271,9 +271,9 @@ class MegatronRank(Rank):
         )
 
     def _placed(self, number: int, forward: bool, live: Live) -> Iterator[Moment]:
-        """The moments of a pass of a chunk, on top of what is there besides."""
+        """Yield the moments of a pass of a chunk, on top of what is there besides."""
         kind = self._kinds[number]
-        front = self._front(number, forward, live)
+        front = self._next_backward(number, forward, live)
         around = self.persistent.before_step + self._bytes(live, front)
         chunk = self._pass(number, live)
         share = replace(chunk.job.share, first_layer=self.job.layout[self.job.stage][number].start)
@@ -299,7 +299,7 @@ class MegatronRank(Rank):
 
     @property
     def first_step_moments(self) -> tuple[Moment, ...]:
-        """The first step, as if the optimizer's states were there already."""
+        """Return the first step, as if the optimizer's states were there already."""
         return self.moments
 
     @property
@@ -309,7 +309,7 @@ class MegatronRank(Rank):
 
     @property
     def between_steps(self) -> int:
-        """Bytes after an optimizer step; its copy of gradients goes when the next one begins."""
+        """Return bytes after an optimizer step; its copy of gradients goes when the next one begins."""
         left = self.persistent.copies + total(self.persistent.left_entries())
         return self.persistent.before_step + left - self.persistent.released
 
@@ -320,7 +320,7 @@ class MegatronRank(Rank):
 
     @property
     def end_of_forward(self) -> int:
-        """Bytes when a micro-batch's forward pass ends, with the most in flight."""
+        """Return bytes when a micro-batch's forward pass ends, with the most in flight."""
         return max(moment.end for moment in self.moments if moment.phase in ("forward", "loss"))
 
     def ledger(self, moment: Moment, done: int | None = None) -> Ledger:
@@ -348,12 +348,12 @@ class MegatronRank(Rank):
 
     @cached_property
     def profile(self) -> tuple[Sample, ...]:
-        """The step as stretches, each with its highest point by category."""
+        """Return the step as stretches, each with its highest point by category."""
         base = levels_of(ledger(self.kept_entries()))
         found: list[Sample] = []
         for number, forward, live in self._flights():
             chunk = self._pass(number, live)
-            flying = plus(base, levels_of(ledger(self.flying(live, self._front(number, forward, live)))))
+            flying = plus(base, levels_of(ledger(self.flying(live, self._next_backward(number, forward, live)))))
             for sample in _samples(chunk, forward=forward):
                 passing = levels_of(ledger(self.persistent.passing(sample.phase)))
                 found.append(replace(sample, levels=plus(plus(flying, passing), sample.levels)))
@@ -366,7 +366,7 @@ class MegatronRank(Rank):
 
     @cached_property
     def reserved(self) -> int:
-        """Bytes that the caching allocator holds after some steps."""
+        """Return bytes that the caching allocator holds after some steps."""
         peak = self.peak
         if not isinstance(peak, StageMoment):
             peak = next(moment for moment in self.moments if isinstance(moment, StageMoment))
@@ -383,12 +383,12 @@ class MegatronRank(Rank):
 
     @cached_property
     def least_reserved(self) -> int:
-        """Bytes that no order of allocations could avoid reserving."""
+        """Return bytes that no order of allocations could avoid reserving."""
         return self.peak.peak
 
 
 def _samples(chunk: Recorded, *, forward: bool) -> Iterator[Sample]:
-    """The stretches of one pass of a chunk."""
+    """Yield the stretches of one pass of a chunk."""
     names = list(CATEGORIES)
     program = chunk.program
     categories = [names.index(category_of(program, index)) for index in range(len(program.blocks))]

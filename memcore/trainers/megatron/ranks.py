@@ -47,25 +47,25 @@ class Ranks:
         return self.total // (self.pipeline * self.expert * self.expert_tensor)
 
     def communicators(self, node: int, *, alltoall: bool) -> tuple[Communicator, ...]:
-        """The groups that exchange something on the GPU; `node`: GPUs that need no network between them.
+        """Return the groups that exchange something on the GPU; `node`: GPUs that need no network between them.
 
         Source: optimizer/__init__.py (`grad_stats_parallel_group`), distributed/param_and_grad_buffer.py,
         moe/token_dispatcher.py, p2p_communication.py.
         """
         width = self.tensor * self.context * self.data
-        near = max(min(self.expert, node // self.expert_tensor), 1) - 1
+        near_experts = max(min(self.expert, node // self.expert_tensor), 1) - 1
         neighbours = min(self.pipeline - 1, 2)
-        beside = neighbours if width < node else 0
+        near = neighbours if width < node else 0
         return (
             Communicator("world", self.total, trees=True),
             Communicator("data", self.data * self.context, rings=True, trees=True),
             Communicator("tensor", self.tensor, rings=True, trees=True),
             Communicator("context", self.context, peers=min(self.context - 1, 2)),
-            Communicator("pipeline", self.pipeline, peers=beside, remote=neighbours - beside),
+            Communicator("pipeline", self.pipeline, peers=near, remote=neighbours - near),
             Communicator("norms of gradients", self.total, trees=True),
             Communicator(
-                "experts", self.expert, rings=not alltoall, peers=near * alltoall,
-                remote=(self.expert - 1 - near) * alltoall,
+                "experts", self.expert, rings=not alltoall, peers=near_experts * alltoall,
+                remote=(self.expert - 1 - near_experts) * alltoall,
             ),
             Communicator("counts of tokens", self.expert * self.expert_tensor if self.expert > 1 else 1, rings=True),
             Communicator("data of experts", self.expert_data if self.experts_apart else 1, rings=True),
@@ -73,14 +73,14 @@ class Ranks:
 
     @property
     def experts_apart(self) -> bool:
-        """Experts have gradient buffers and optimizer shards of their own."""
+        """Return whether experts have gradient buffers and optimizer shards of their own."""
         return self.expert > 1 or self.expert_tensor != self.tensor
 
 
 def ranks_of(read: Defaults) -> Ranks:
-    """The parallel groups of a job."""
+    """Return the parallel groups of a job."""
     sizes = Parallelism.tensor_parallel_size, Parallelism.pipeline_parallel_size, Parallelism.context_parallel_size
-    tensor, pipeline, context = (read.given(each) or 1 for each in sizes)
+    tensor, pipeline, context = (read.given(setting) or 1 for setting in sizes)
     each, given = tensor * pipeline * context, read.given(Hardware.num_gpus)
     data = read.given(Parallelism.data_parallel_size)
     if data is None:

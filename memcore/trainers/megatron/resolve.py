@@ -158,7 +158,7 @@ def _nccl(config: Config, recipe: Recipe, ranks: Ranks, accelerator: Accelerator
 
 
 def stage_jobs(job: MegatronJob) -> Iterator[MegatronJob]:
-    """The job of every pipeline stage."""
+    """Yield the job of every pipeline stage."""
     made: dict[Model, ChunkJob] = {}
     parts = parts_of(shared(job.model), job.layout)
     for stage, (chunks, shares) in enumerate(zip(job.layout, parts, strict=True)):
@@ -173,12 +173,12 @@ def stage_jobs(job: MegatronJob) -> Iterator[MegatronJob]:
 
 @lru_cache(maxsize=512)
 def _beginning(model: Model, layer: int) -> Model:
-    """A part of a model as that which begins at another layer."""
+    """Return a part of a model as that which begins at another layer."""
     return replace(model, first_layer=layer)
 
 
 def _chunk_job(job: MegatronJob, share: Model) -> ChunkJob:
-    """A chunk of what a rank has of the whole model."""
+    """Return a chunk of what a rank has of the whole model."""
     plan = job.recipe.plan(MegatronPlan)
     recompute = None if plan is None else plan.recompute
     checkpoints = None
@@ -202,7 +202,7 @@ def _chunk_job(job: MegatronJob, share: Model) -> ChunkJob:
 
 @lru_cache(maxsize=64)
 def _recomputed(model: Model, method: str, layers: int) -> tuple[Model, frozenset[tuple[int, int]]]:
-    """A chunk's model, and the positions in its runs that are not recomputed.
+    """Return a chunk's model, and the positions in its runs that are not recomputed.
 
     `uniform`: none, and each repetition of a run has the `layers` that are recomputed together. `block`: all behind the
     first `layers`.
@@ -365,7 +365,7 @@ def _recipe(
     sizes: Mapping[str, int],
     precision: Precision,
 ) -> Recipe:
-    """The recipe of a stage, before its layers are known."""
+    """Return the recipe of a stage, before its layers are known."""
     implementation = implementation_of(read)
     local = implementation == "megatron-local"
     windowed = model.window is not None and sizes["s"] * sizes["cp"] >= model.window
@@ -410,7 +410,7 @@ def _recipe(
 
 
 def _with_offload(read: Defaults, recipe: Recipe, sizes: Mapping[str, int]) -> Recipe:
-    """The recipe with what goes to the host."""
+    """Return the recipe with what goes to the host."""
     offload = offload_of(read, recipe, sizes)
     plan = recipe.plan(MegatronPlan)
     if offload is None or plan is None:

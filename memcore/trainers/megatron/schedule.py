@@ -30,7 +30,7 @@ class Schedule:
 
     @property
     def most(self) -> int:
-        """The most chunks in flight at once, that which begins its backward pass included."""
+        """Return the most chunks in flight at once, that which begins its backward pass included."""
         return max(sum(live) for chunk in self.backward for live in chunk)
 
 
@@ -76,7 +76,7 @@ def in_chunks(warm: int, kinds: tuple[int, ...], micro_batches: int, group: int,
 def _passes(
     kinds: tuple[int, ...], micro_batches: int, group: int
 ) -> tuple[list[int], list[int], Sequence[tuple[list[int], list[int]]]]:
-    """The chunks of all forward and all backward passes, and of each kind how many come before each."""
+    """Return the chunks of all forward and all backward passes, and of each kind how many come before each."""
     order = _order(len(kinds), micro_batches, group)
     back = [len(kinds) - 1 - chunk for chunk in order]
     found = []
@@ -111,18 +111,18 @@ def _highest(
 
 
 def without(live: Live, kind: int) -> Live:
-    """The others, while one micro-batch of a chunk of a kind runs."""
+    """Return the others, while one micro-batch of a chunk of a kind runs."""
     return tuple(count - (number == kind) for number, count in enumerate(live))
 
 
 def _order(chunks: int, micro_batches: int, group: int) -> list[int]:
-    """The chunk of each forward pass."""
+    """Return the chunk of each forward pass."""
     full, rest = ([chunk for chunk in range(chunks) for _ in range(size)] for size in (group, micro_batches % group))
     return full * (micro_batches // group) + rest
 
 
 def _most(found: set[Live]) -> tuple[Live, ...]:
-    """Those that no other one exceeds in every chunk."""
+    """Return the states that no other one exceeds in every chunk."""
     highest: list[Live] = []
     for live in sorted(found, reverse=True):  # nothing exceeds what comes before it
         if not any(all(map(ge, other, live)) for other in highest):

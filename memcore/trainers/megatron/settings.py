@@ -21,14 +21,14 @@ _STATE = Choice(("fp32", "bf16", "fp16", "fp8"))
 
 
 def _flag(label: str, text: str, name: str, default: str = "false", *, shown: bool = False) -> Setting[bool]:
-    """A switch of Megatron-Core."""
+    """Return a switch of Megatron-Core."""
     return setting(Flag(), label, text, flag=name, default=default, advanced=not shown)
 
 
 def _choice(
     label: str, text: str, name: str, kind: Kind[ValueT], default: str, *, shown: bool = False
 ) -> Setting[ValueT]:
-    """A value of Megatron-Core."""
+    """Return a value of Megatron-Core."""
     return setting(kind, label, text, flag=name, default=default, advanced=not shown)
 
 

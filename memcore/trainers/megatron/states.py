@@ -55,7 +55,7 @@ _KEPT = (MegatronSettings.exp_avg_dtype, MegatronSettings.exp_avg_sq_dtype)
 
 
 def states_of(read: Defaults, precision: str) -> States:
-    """The dtypes of a job."""
+    """Return the dtypes of a job."""
     half = {"fp16-mixed": "fp16", "fp16": "fp16", "fp32": "fp32"}.get(precision, "bf16")
     name = read.take(Training.optimizer.name, "adam", "Megatron's default")
     if name not in _MOMENTS:
@@ -83,12 +83,12 @@ def states_of(read: Defaults, precision: str) -> States:
             MegatronSettings.distributed_optimizer,
         )
     if not aware:
-        for each in (*_MAIN, *_KEPT):
-            if read.given(each) not in (None, "fp32"):
-                read.refuse(each, "applies to {}", MegatronSettings.precision_aware_optimizer)
+        for setting in (*_MAIN, *_KEPT):
+            if read.given(setting) not in (None, "fp32"):
+                read.refuse(setting, "applies to {}", MegatronSettings.precision_aware_optimizer)
     moments: tuple[str, ...] = _MOMENTS.get(name, ())
     if aware:
-        moments = tuple(read.given(each) or "fp32" for each in _KEPT)
+        moments = tuple(read.given(setting) or "fp32" for setting in _KEPT)
     fraction = _offloaded(read)
     decoupled = aware and _decoupled(read, fraction)
     master = None if half == "fp32" else _remainders(read, half) if decoupled else "fp32"
@@ -137,9 +137,9 @@ def _whole(read: Defaults, name: str, strategy: str | None) -> str | None:
         if read.given(path):
             read.refuse(path, "needs {}", MegatronSettings.distributed_optimizer)
         return None
-    for other in (MegatronSettings.precision_aware_optimizer, MegatronSettings.num_distributed_optimizer_instances):
-        if read.given(other) not in (None, False, 1):
-            read.refuse(other, "does not apply to muon")
+    for setting in (MegatronSettings.precision_aware_optimizer, MegatronSettings.num_distributed_optimizer_instances):
+        if read.given(setting) not in (None, False, 1):
+            read.refuse(setting, "does not apply to muon")
     return "ping-pong" if read.given(path) else "layout"
 
 
@@ -151,7 +151,10 @@ def _strategy(read: Defaults) -> str | None:
 
 
 def _outer(read: Defaults, strategy: str | None) -> bool:
-    """Source: core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py (`hfsdp_helper_wbuf`)."""
+    """Return whether the outer data-parallel ranks shard the optimizer, too.
+
+    Source: core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py (`hfsdp_helper_wbuf`).
+    """
     path = MegatronSettings.outer_dp_sharding_strategy
     if read.given(path) in (None, "no_shard"):
         return False
@@ -177,7 +180,7 @@ def _gradient(read: Defaults, half: str) -> str:
 
 
 def _decoupled(read: Defaults, fraction: float) -> bool:
-    """Return if TransformerEngine's optimizer owns master weights (`use_precision_aware_optimizer_no_fp8...`)."""
+    """Return whether TransformerEngine's optimizer owns master weights (`use_precision_aware_optimizer_no_fp8...`)."""
     main = read.given(MegatronSettings.main_params_dtype) or "fp32"
     recipe = read.given(EngineSettings.fp8_recipe)
     bridge = str(read.given(EngineSettings.framework) or "").lower() in ("megatron-bridge", "megatron bridge")

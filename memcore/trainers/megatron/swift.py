@@ -75,13 +75,13 @@ _GENERATION = ("use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "sleep_le
 _SHARE = 0.9
 
 
-def _awake(found: Mapping[str, Any]) -> list[str]:
-    """A note on an inference engine on the same GPUs that does not sleep during the update.
+def _notes_of_rollout_engine(found: Mapping[str, Any]) -> list[str]:
+    """Return a note on an inference engine on the same GPUs that does not sleep during the update.
 
     Source: ms-swift 4.5, swift/megatron/arguments/megatron_args.py (`sleep_level` 0, `use_vllm`).
     """
-    beside = found.get("vllm_mode") == "colocate" and found.get("use_vllm", True) is True
-    if not beside or found.get("sleep_level", 0) != 0:
+    colocated = found.get("vllm_mode") == "colocate" and found.get("use_vllm", True) is True
+    if not colocated or found.get("sleep_level", 0) != 0:
         return []
     share = found.get("vllm_gpu_memory_utilization", _SHARE)
     said = "sleep_level is 0: vLLM keeps {} of the GPU during the update, which is not counted"
@@ -111,7 +111,7 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
 
 
 def _method(found: Mapping[str, Any]) -> object:
-    """What the job learns by, where that is not supervised."""
+    """Return what the job learns by, where that is not supervised."""
     return found.get("rlhf_type", "dpo" if "rlhf" in str(found.get("", "")) else None)
 
 
@@ -121,7 +121,7 @@ keep nothing but log-probabilities (swift/megatron/trainers/kto_trainer.py, `for
 
 
 def _compared(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A frozen copy of the model to compare with, where there is no adapter to switch off for that.
+    """Return a frozen copy of the model to compare with, where there is no adapter to switch off for that.
 
     Source: ms-swift 4.5, swift/megatron/trainers/rlhf_mixin.py (`setup_model_and_optimizer`).
     """
@@ -131,7 +131,7 @@ def _compared(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _classified(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-    """The head of classes, or of rewards (arguments/rlhf_args.py: `rm` is seq_cls with one label).
+    """Return the head of classes, or of rewards (arguments/rlhf_args.py: `rm` is seq_cls with one label).
 
     A text's embedding is what the last layer has, without a head (swift/megatron/model/gpt_bridge.py).
     """
@@ -147,13 +147,13 @@ def _classified(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _unsaved(found: Mapping[str, Any]) -> list[str]:
-    """A note on modules that a full fine-tune does not save apart."""
+    """Return a note on modules that a full fine-tune does not save apart."""
     unread = found.get("modules_to_save") and _kind(found) == "full"
     return ["modules_to_save: only adapters save modules, so it has no effect"] if unread else []
 
 
 def _paired(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The sequences of a micro-batch of pairs; packed ones are as long as all of them together.
+    """Return the sequences of a micro-batch of pairs; packed ones are as long as all of them together.
 
     Source: ms-swift 4.5, swift/megatron/trainers/dpo_trainer.py (chosen and rejected answers in one pass),
     swift/template/base.py (`encode`: lengths of both count).
@@ -175,7 +175,7 @@ def _normalized(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str,
     if found.get("rlhf_type") == "grpo":
         notes += ["only the update is counted, not generation",
                   "log-probabilities of vocabulary shards are counted as a supervised loss"]  # fmt: skip
-        notes += _awake(found)
+        notes += _notes_of_rollout_engine(found)
         found = {name: value for name, value in found.items() if name not in _GENERATION}
     normalized = {"attention_backend": "flash", "global_batch_size": 16, **found, _FRAMEWORK: "ms-swift"}
     normalized["attention_backend"] = re.sub(r"^flash_\d$", "flash", str(normalized["attention_backend"]))
@@ -225,7 +225,7 @@ _FORMER = ("grad_reduce_in_bf16", "num_distributed_optimizer_instances", "outer_
 
 
 def _with_fields(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with the fields of Megatron-Core's config that are passed on, as a mapping or as JSON."""
+    """Return the arguments with the fields of Megatron-Core's config that are passed on, as a mapping or as JSON."""
     plain, said = dict(found), found.get(_EXTRA)
     if isinstance(said, str):
         with suppress(ValueError):
@@ -239,7 +239,7 @@ def _with_fields(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _placed(words: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, and those that there are none for as fields."""
+    """Return the arguments, and those that there are none for as fields."""
     kept = {name: value for name, value in words.items() if name not in _FORMER}
     return {f"{_EXTRA}.{_INNER[name]}" if name in _INNER else name: value for name, value in kept.items()}
 
@@ -257,7 +257,7 @@ def _of_folder(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _length(found: Mapping[str, Any], notes: list[str]) -> object:
-    """The tokens of a sequence; of GRPO those of a prompt with its completion.
+    """Return the tokens of a sequence; of GRPO those of a prompt with its completion.
 
     KTO's packs are answers and as many mismatched ones, which make a pass of their own (`_kto_encode`,
     `_kto_data_collator` of swift/template/base.py; apo_zero_unpaired has none).
@@ -282,7 +282,7 @@ def _dequantized(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _precision(found: Mapping[str, Any]) -> str:
-    """The checkpoint's dtype, which is taken to be bf16, where nothing is said."""
+    """Return the checkpoint's dtype, which is taken to be bf16, where nothing is said."""
     half = found.get("fp16") is True or found.get("torch_dtype") == "float16"
     return "fp8-mixed" if found.get("fp8_format") else "fp16-mixed" if half else "bf16-mixed"
 
@@ -309,7 +309,7 @@ _MODULES = ("word_embeddings", "output_layer")
 
 
 def _saved(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What PEFT trains copies of, whose frozen originals stay (utils/utils.py, `get_modules_to_save`)."""
+    """Return what PEFT trains copies of, whose frozen originals stay (utils/utils.py, `get_modules_to_save`)."""
     said = found.get("modules_to_save", [])
     listed = [str(each).rpartition(".")[2] for each in (said if isinstance(said, list) else str(said).split())]
     names = list(dict.fromkeys("word_embeddings" if each == "all-embedding" else each for each in listed))
@@ -320,7 +320,7 @@ def _saved(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _towers(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a model with towers learns besides the language model; nothing is said where towers are frozen."""
+    """Return what of a model with towers learns besides the language model; nothing is said where towers are frozen."""
     parts = (("freeze_vit", "tower"), ("freeze_aligner", "projector"))
     learn = [part for key, part in parts if found.get(key) is False]
     if found.get("freeze_llm") is True:
@@ -429,7 +429,7 @@ ARGUMENTS = tuple(
 
 
 def _whole(targets: Any) -> Any:
-    """All linear layers by their word, where each is listed by its name."""
+    """Return all linear layers by their word, where each is listed by its name."""
     return "all-linear" if isinstance(targets, list) and {*targets} == {*USUAL} else targets
 
 

@@ -137,7 +137,7 @@ def _placed(words: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """The GPUs, the sequences of a mini-batch, and the adapter."""
+    """Return the GPUs, the sequences of a mini-batch, and the adapter."""
     given, gpus = config.get, gpus_of(config) or 1
     most = given(Hardware.gpus_per_node) or _NODE
     node = max(size for size in range(1, min(most, gpus) + 1) if gpus % size == 0)

@@ -53,17 +53,17 @@ class Stored:
 
     @property
     def matrix(self) -> bool:
-        """A matrix, or one for each expert, that is neither embedding nor head."""
+        """Return whether it is a matrix, or one for each expert, that is neither embedding nor head."""
         return len(self.factors) == 2 and self.weight.kind not in ("embedding", "head")
 
     @property
     def factors(self) -> tuple[Shape, ...]:
-        """Its axes; of experts each one's."""
+        """Return its axes; of experts each one's."""
         return self.weight.axes[1:] if self.weight.kind == "routed-expert" else self.weight.axes
 
     @property
     def multiplied(self) -> bool:
-        """A matrix with a gradient that TransformerEngine multiplies by."""
+        """Return whether it is a matrix with a gradient that TransformerEngine multiplies by."""
         learns = self.learns and self.weight.split is not None and len(self.factors) > 1
         return learns and self.weight.kind not in ("embedding", "head", "other", *SEEING)
 
@@ -100,12 +100,12 @@ class Workspaces:
 
     @property
     def stored(self) -> tuple[Stored, ...]:
-        """The parameters of all chunks."""
+        """Return the parameters of all chunks."""
         return self.content.stored
 
     @cached_property
     def elements(self) -> Sequence[int]:
-        """Elements of each parameter."""
+        """Return elements of each parameter."""
         return self.content.elements(self.job.sizes)
 
     def workspace_entries(self) -> Iterator[Entry]:
@@ -138,7 +138,7 @@ class Workspaces:
         yield from self._dispatchers()
 
     def _dummies(self, plan: MegatronPlan) -> Iterator[Entry]:
-        """One for each shape of a matrix that TransformerEngine multiplies, and of the head.
+        """Yield one for each shape of a matrix that TransformerEngine multiplies, and of the head.
 
         The head's own backward pass (core/tensor_parallel/layers.py) takes TransformerEngine's since core 0.14, whether
         it computes the weight's gradient or defers it.
@@ -181,7 +181,7 @@ class Workspaces:
             yield max(uses, key=lambda entry: product(entry.shape, sizes))
 
     def _tokens(self, plan: MegatronPlan) -> Shape:
-        """Those that a rank routes."""
+        """Return the tokens that a rank routes."""
         return (split_over("s") if plan.sequence else "s", "b")
 
     def _dispatchers(self) -> Iterator[Entry]:
@@ -322,13 +322,13 @@ class Workspaces:
         if phase == "loss":
             tied = self.job.chunks[-1].share.network.embedding_and_head.tied
             others = [each for each in others if each.weight.kind == ("embedding" if tied else "head")]
-        beside = sum(product(each.weight.shape, self.job.sizes) * each.count for each in others)
+        outside_layers = sum(product(each.weight.shape, self.job.sizes) * each.count for each in others)
         states, largest = self.job.states, max(layers, default=0)
         if states.shares_parameters and layers:
             ahead = min(sum(layers), largest + _AHEAD)
             yield self.entry("fsdp_gathered", "decoder.layers", (ahead,), states.parameter, 1, _PASSING)
         if phase != "forward" and not early:
-            waiting = beside + (sum(layers) if phase == "backward" else 0)
+            waiting = outside_layers + (sum(layers) if phase == "backward" else 0)
             queued = min(waiting, max(_QUEUED, 2 * largest))
             yield self.entry("fsdp_gradients", "decoder.layers", (queued,), states.gradient, 1, _PASSING)
 
@@ -342,7 +342,7 @@ class Workspaces:
         lifetime: str,
         elements: int | None = None,
     ) -> Entry:
-        """A row of the ledger; `elements` of the shape, if they are known already."""
+        """Return a row of the ledger; `elements` of the shape, if they are known already."""
         size = product(shape, self.job.sizes) if elements is None else elements
         return entry_of(rule, module, shape, dtype, copies, aligned(size * ITEMSIZE[dtype]), lifetime)
 
@@ -386,7 +386,7 @@ def _content(shares: tuple[Model, ...], *, apart: bool) -> Content:
 
 
 def _heads(network: Network) -> Iterator[Weight]:
-    """The output head's matrix, where there is one."""
+    """Yield the output head's matrix, where there is one."""
     if network.embedding_and_head.predicts:
         yield (
             network.embedding_and_head.embedding
@@ -401,5 +401,5 @@ def _of_experts(weight: Weight) -> bool:
 
 
 def total(entries: Iterable[Entry]) -> int:
-    """Bytes of entries."""
+    """Return bytes of entries."""
     return sum([entry.each * entry.copies for entry in entries])

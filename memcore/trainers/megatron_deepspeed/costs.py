@@ -16,5 +16,5 @@ reduces."""
 
 
 def fuses(job: Job) -> bool:
-    """Whether norms, rotations and activations are fused: always (Megatron-LM, fusions/)."""
+    """Return whether norms, rotations and activations are fused: always (Megatron-LM, fusions/)."""
     return True

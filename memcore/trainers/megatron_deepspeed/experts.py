@@ -155,7 +155,7 @@ def _products(x: Tensor, part: Experts, weights: Weights) -> Tensor:
 
 
 def _one_expert(like_rows: Tensor, wide: Shape, narrow: Shape, *, gated: bool) -> None:
-    """Return what the last expert's backward pass holds for a moment: gradients of activation and input."""
+    """Allocate what the last expert's backward pass holds for a moment: gradients of activation and input."""
     tape, dtype = like_rows.tape, like_rows.dtype
 
     def make(shape: Shape, rule: str) -> Tensor:

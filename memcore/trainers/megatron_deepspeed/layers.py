@@ -70,7 +70,7 @@ def check(network: Network) -> None:
 
 
 def _is_plain(ffn: Experts) -> bool:
-    """Return what `deepspeed.moe` has."""
+    """Return whether `deepspeed.moe` can express experts."""
     more = ffn.shared, ffn.shared_gate, ffn.groups, ffn.correction, ffn.table, ffn.latent, ffn.routing
     biased = any(weight.name.endswith("bias") for weight in ffn.experts)
     return not any(more) and not biased and ffn.options == {"softmax-scores"} and not ffn.adapters
@@ -86,7 +86,7 @@ def buffers(network: Network) -> Sequence[Buffer]:
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """The loss of one micro-batch, or on an earlier stage its hidden states."""
+    """Return the loss of one micro-batch, or on an earlier stage its hidden states."""
     recipe, tape, how = step.recipe, step.tape, plan(step)
     embedding_and_head = recipe.network.embedding_and_head
     loss_mask = new(tape, ("b" if embedding_and_head.predicts else 0, WHOLE), "fp32", "inputs")
@@ -207,7 +207,7 @@ def _distributed(query: Tensor, key: Tensor, value: Tensor, heads: Heads, around
 
 
 def _slices(mixed: Tensor, part: Attention) -> list[Tensor]:
-    """All queries, all keys, all values; each gradient is written into zeros of the full size."""
+    """Return all queries, all keys, all values; each gradient is written into zeros of the full size."""
     tape, full, heads = mixed.tape, mixed.shape, part.heads
     found = []
     for count in (heads.query, heads.key, heads.key):

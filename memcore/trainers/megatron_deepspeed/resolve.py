@@ -58,7 +58,7 @@ _ABSENT = (
 
 
 def converted(model: Model) -> Model:
-    """The model with Megatron's matrices.
+    """Return the model with Megatron's matrices.
 
     Raises UnsupportedError for what Megatron-DeepSpeed has no counterpart of.
     """
@@ -126,7 +126,7 @@ def _checkpoints(read: Defaults, checkpoints: Checkpoints | None, *, sharded: bo
 
 
 def _selects(read: Defaults) -> bool:
-    """Selective recomputation covers the core of attention, where it is not FlashAttention."""
+    """Return whether selective recomputation covers the core of attention: where it is not FlashAttention."""
     return bool(read.given(Training.activation_checkpointing.policy) == "selective")
 
 
@@ -281,7 +281,7 @@ def _partitioned(
 
 
 def _own_part(share: Model, sizes: Mapping[str, int]) -> int:
-    """Elements that this rank updates: of experts it shares with fewer ranks than of others."""
+    """Return elements that this rank updates: of experts it shares with fewer ranks than of others."""
     return sum(
         count * -(-product(weight.shape, sizes) // sizes[shared_by(weight)])
         for weight, _, count in share.tensors

@@ -41,7 +41,7 @@ def plan_of(recipe: Recipe) -> NanotronPlan:
 
 
 def _part(weight: Weight) -> Shape:
-    """A data-parallel rank's part of a parameter under ZeRO-1: of all elements, rounded up."""
+    """Return a data-parallel rank's part of a parameter under ZeRO-1: of all elements, rounded up."""
     return (Quotient(weight.shape, "z"),)
 
 

@@ -18,6 +18,7 @@ from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.networks.catalog import content_of, find_model
 from memcore.networks.network import Model
+from memcore.symbols import round_up
 from memcore.trainers.nanotron.settings import NanotronSettings
 
 _DIMENSIONS = (
@@ -47,7 +48,7 @@ _ONLY: Mapping[str, tuple[object, ...]] = {
 
 
 def _of_qwen2(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The network of a config of nanotron's Qwen2: biases of Qwen2's, or SmolLM3's layers without positions.
+    """Return the network of a config of nanotron's Qwen2: biases of Qwen2's, or SmolLM3's layers without positions.
 
     Source: nanotron, models/qwen.py and models_config.py (`Qwen2Config`): without biases and with positions everywhere
     where nothing else is said.
@@ -83,7 +84,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     if not isinstance(words, int) or not isinstance(multiple, int) or multiple <= 1:
         return found, ()
     multiple *= found.get("parallelism.tp") or 1
-    padded = -(-words // multiple) * multiple
+    padded = round_up(words, multiple)
     note = Message("{} is {:,}: padded from {:,} to a multiple of {} × tp", _WORDS, padded, words, _MULTIPLE)
     return {**found, _WORDS: padded}, (note,)
 
@@ -93,7 +94,7 @@ _PERIODIC = "no_rope_layer_interval"
 
 
 def _described(config: Config) -> dict[str, Any] | None:
-    """The network of a model of its Llama or its Qwen2, of another family only with the same layers."""
+    """Return the network of a model of its Llama or its Qwen2, of another family only with the same layers."""
     try:
         model = find_model(config.model)
         content = {"model_type": "llama", **content_of(config.model)}
@@ -103,11 +104,11 @@ def _described(config: Config) -> dict[str, Any] | None:
     own = {"model_type": kind, **{name: content[name] for name in _DIMENSIONS.split() if content.get(name) is not None}}
     if kind == "smollm3":
         own[_PERIODIC] = content.get(_PERIODIC)
-    return own if _same(model, own) else None
+    return own if _describes_all(model, own) else None
 
 
-def _same(model: Model, own: Mapping[str, Any]) -> bool:
-    """Whether a config of nanotron's keys alone describes all of a network."""
+def _describes_all(model: Model, own: Mapping[str, Any]) -> bool:
+    """Return whether a config of nanotron's keys alone describes all of a network."""
     try:
         again = find_model({name: value for name, value in own.items() if value is not None})
     except MemcoreError:
@@ -120,7 +121,7 @@ def _same(model: Model, own: Mapping[str, Any]) -> bool:
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """The network of nanotron's Qwen2, as its config says it."""
+    """Return the network of nanotron's Qwen2, as its config says it."""
     model = _described(config) or {}
     if model.get("model_type") not in ("qwen2", "smollm3"):
         return {}

@@ -48,7 +48,7 @@ def buffers(network: Network) -> Sequence[Buffer]:
 
 
 def forward(step: Step, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """The loss of one micro-batch; of a pipeline's stage, what it sends to the next."""
+    """Return the loss of one micro-batch; of a pipeline's stage, what it sends to the next."""
     embedding_and_head = step.recipe.network.embedding_and_head
     received = embedding_and_head.finish in ("cast", "loss", "cast loss")
     sharded_logits = batch.tokens if received else _model(step, batch.tokens)
@@ -104,21 +104,21 @@ def _attention(x: Tensor, weights: Weights, part: Attention, plan: NanotronPlan)
     with x.tape.module(part.module):
         with x.tape.module(leaf(part.inputs[0].name)):
             qkv_states = column_linear(x, weights[f"{part.inputs[0].name}.weight"], plan)
-        states = _grouped(qkv_states, part) if part.grouped else _thirds(qkv_states)
+        states = _grouped(qkv_states, part) if part.grouped else _query_key_value(qkv_states)
         attention_output = _forward_training(*states)
         del states
         with x.tape.module(leaf(part.output.name)):
             return row_linear(attention_output, weights[f"{part.output.name}.weight"], plan)
 
 
-def _thirds(qkv_states: Tensor) -> list[Tensor]:
+def _query_key_value(qkv_states: Tensor) -> list[Tensor]:
     """Queries, keys and values as parts of one copy (3, b, s, a, d)."""
     states = contiguous(permute(unmerged(qkv_states, 2), 2, 1, 0, 3, 4))
     return split(states, states.shape[1:])
 
 
 def _grouped(qkv_states: Tensor, part: Attention) -> list[Tensor]:
-    """A copy (b, s, heads, d) each."""
+    """Return a copy (b, s, heads, d) each."""
     heads = part.heads
     counts = (heads.query, heads.key, heads.key)
     tokens, batch = qkv_states.shape[:2]

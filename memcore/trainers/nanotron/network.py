@@ -61,7 +61,7 @@ def _layer(layer: Layer) -> Layer:
 
 
 def is_qwen2(model: Model) -> bool:
-    """Whether only nanotron's Qwen2 can express a network: its queries have biases, or layers no positions."""
+    """Return whether only nanotron's Qwen2 can express a network: its queries have biases, or layers no positions."""
     mixers = [mixer for layer in model.network.kinds for mixer in layer.mixers if isinstance(mixer, Attention)]
     return any(each.rotary == "none" or any(linear.bias for linear in each.inputs) for each in mixers)
 
@@ -134,7 +134,7 @@ def placed(sizes: Mapping[str, int], layers: int, stages: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _balanced(costs: tuple[int, ...], stages: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The stage of each block, and what each stage costs."""
+    """Return the stage of each block, and what each stage costs."""
     total, so_far, stage = sum(costs), 0, 0
     found, spent = [], [0] * (stages + 1)  # beyond 2^53 a share is rounded, and the loss may be behind the last
     for cost in costs:
@@ -162,7 +162,7 @@ def waits(model: Model, number: int, stages: int) -> bool:
 
 
 def stage_of(model: Model, number: int, stages: int) -> Model:
-    """The part of a model that stage `number` of `stages` has."""
+    """Return the part of a model that stage `number` of `stages` has."""
     embedding, *places = placed(model.sizes, model.num_layers, stages)
     layers, (norm, head, cast, loss) = places[: model.num_layers], places[model.num_layers :]
     if head == cast < loss or number > loss:

@@ -15,7 +15,7 @@ from memcore.trainers.nanotron.step_plan import NanotronPlan
 
 
 def column_linear(x: Tensor, weight: Parameter, plan: NanotronPlan, bias: Parameter | None = None) -> Tensor:
-    """The product with a matrix shared by columns; a part of a sequence is gathered first."""
+    """Return the product with a matrix shared by columns; a part of a sequence is gathered first."""
     if not plan.overlaps and not plan.scatters:
         return linear(_identity(x) if plan.tensor else x, weight, bias)
     return _column(x, weight, plan, bias)
@@ -187,7 +187,7 @@ def sharded_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def _shifted(logits: Tensor) -> Tensor:
-    """The logits without their maximum; exponentials and their shares are computed in place."""
+    """Return the logits without their maximum; exponentials and their shares are computed in place."""
     maxima = new(logits.tape, logits.shape[:2], logits.dtype, "amax")
     indices = new(logits.tape, logits.shape[:2], "int64", "argmax")
     del indices
@@ -231,7 +231,7 @@ def _cross_entropy_backward(gradients: list[Gradient], saved: list[Tensor]) -> l
 
 
 def masked_mean(loss: Tensor, tape: Tape) -> Tensor:
-    """The mean over the tokens that count (`masked_mean`, a scripted function)."""
+    """Return the mean over the tokens that count (`masked_mean`, a scripted function)."""
     label_mask = new(tape, loss.shape, "bool", "inputs")
     product = mul(loss, label_mask)
     total = new(tape, (), "fp32", "sum")

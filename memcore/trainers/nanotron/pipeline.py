@@ -50,7 +50,7 @@ class NanotronRuntime(Runtime):
         return found
 
     def received(self) -> Tensor:
-        """Bytes that NCCL writes on a stream of its own (`recordStream`)."""
+        """Return bytes that NCCL writes on a stream of its own (`recordStream`)."""
         found = super().received()
         self._communicated(found)
         return found

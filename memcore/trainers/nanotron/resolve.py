@@ -97,7 +97,7 @@ def nanotron_job(
 
 
 def groups(sizes: Mapping[str, int], stages: int, node: int, *, ties: bool) -> tuple[Communicator, ...]:
-    """The groups that exchange something on the GPU; `node`: GPUs that need no network between them.
+    """Return the groups that exchange something on the GPU; `node`: GPUs that need no network between them.
 
     Source: parallel/context.py (groups; a stage's ranks lie next to each other), parallel/tied_parameters.py (every
     rank gathers who ties what; gradients of what is tied are summed), optim/clip_grads.py (norms of gradients are
@@ -105,7 +105,7 @@ def groups(sizes: Mapping[str, int], stages: int, node: int, *, ties: bool) -> t
     """
     tensor, data = sizes["tp"], sizes["z"]
     neighbours = min(stages - 1, 2)
-    beside = neighbours if tensor * data < node else 0
+    near = neighbours if tensor * data < node else 0
     total = tensor * data * stages
     return (
         Communicator("barriers", total, trees=True),
@@ -113,7 +113,7 @@ def groups(sizes: Mapping[str, int], stages: int, node: int, *, ties: bool) -> t
         Communicator("tensor", tensor, rings=True, trees=True),
         Communicator("data", data, rings=True, trees=True),
         Communicator("norms of gradients", tensor * stages, trees=True),
-        Communicator("pipeline", stages, peers=beside, remote=neighbours - beside),
+        Communicator("pipeline", stages, peers=near, remote=neighbours - near),
         Communicator("tied embeddings", 2 if ties and stages > 1 else 1, rings=True),
     )
 
@@ -140,7 +140,7 @@ def _refuse(read: Defaults, model: Model, sizes: Mapping[str, int], micro_batche
 
 
 def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
-    """The dtypes, and whether gradients accumulate in fp32."""
+    """Return the dtypes, and whether gradients accumulate in fp32."""
     usual = "bf16" if read.given(NanotronSettings.accumulate_grad_in_fp32) is False else engine.default_preset
     preset = read.take(Training.precision, usual, "as in nanotron's recipes")
     if preset not in engine.presets:
@@ -159,7 +159,7 @@ def _precision(read: Defaults, engine: Engine) -> tuple[Precision, bool]:
 
 
 def _packed(read: Defaults, model: Model) -> bool:
-    """Whether nanotron's Qwen2 runs."""
+    """Return whether nanotron's Qwen2 runs."""
     given = read.given(NanotronSettings.model_class)
     found = given == "qwen2" if given is not None else is_qwen2(model)
     stages = read.given(STAGES) or 1

@@ -91,7 +91,7 @@ def workspaces(query: Tensor, *, shared: bool) -> None:
 
 
 def mlp(x: Tensor, weights: Weights, part: FeedForward, plan: NanotronPlan) -> Tensor:
-    """The gated feed-forward layer, whose gate and up are one matrix."""
+    """Return the gated feed-forward layer, whose gate and up are one matrix."""
     with x.tape.module(part.module):
         with x.tape.module(leaf(part.up.name)):
             merged_states = column_linear(x, weights[f"{part.up.name}.weight"], plan)

@@ -44,7 +44,7 @@ _FUSED = "gate_up_proj"
 
 
 def names_of(value: object) -> Sequence[str]:
-    """A name, or several."""
+    """Return a name, or several."""
     return [value] if isinstance(value, str) else list(value)  # type: ignore[call-overload]
 
 
@@ -90,7 +90,7 @@ def _refuse_at_experts(read: Defaults, kind: str, path: str) -> None:
 
 
 def expert_targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
-    """The stacked matrices of experts that get adapters (PEFT's `target_parameters`)."""
+    """Return the stacked matrices of experts that get adapters (PEFT's `target_parameters`)."""
     path = Training.adapter.target_parameters
     names = [name.rpartition(".")[2] for name in names_of(read.given(path) or ())]
     if not names:

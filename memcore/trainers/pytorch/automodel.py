@@ -72,7 +72,7 @@ def _last(target: object) -> str:
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
-    """A recipe of Automodel in plain words.
+    """Return a recipe of Automodel in plain words.
 
     Weights have the checkpoint's dtype, in which the optimizer keeps its states too; FSDP2 computes in bf16.
     Source: NeMo Automodel 0.5 (August 2026), components/distributed/config.py (`FSDP2Config`), recipes/_dist_utils.py,
@@ -389,7 +389,7 @@ _FREEZES = keys_of_towers("nemo-automodel")
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """The sections of a recipe: model, ranks, loss, optimizer, adapter and lengths."""
+    """Return the sections of a recipe: model, ranks, loss, optimizer, adapter and lengths."""
     pictures = sees(config.model)
     keys: dict[str, Any] = {
         "recipe": _RECIPES[1 if pictures else 0],
@@ -409,7 +409,7 @@ def _written(config: Config) -> dict[str, Any]:
 
 
 def _dtypes(config: Config) -> dict[str, Any]:
-    """The dtype of the weights, in which the optimizer keeps its states, and float8 products."""
+    """Return the dtype of the weights, in which the optimizer keeps its states, and float8 products."""
     precision, sharded = config[Training.precision], config[EngineSettings.type] == "fsdp"
     kept = {"bf16-mixed": "fp32" if sharded else "bf16", "fp8-mixed": config[Training.parameter_dtype] or "fp32"}
     word = {"fp32": "float32", "fp16": "float16"}.get(kept.get(str(precision), str(precision)), "bfloat16")
@@ -450,7 +450,7 @@ def _ranks(config: Config) -> dict[str, Any]:
 
 
 def _losses(config: Config) -> dict[str, Any]:
-    """The loss, and the optimizer's class with how its step runs."""
+    """Return the loss, and the optimizer's class with how its step runs."""
     loss, name = config[Training.loss], config[Training.optimizer.name] or "adamw"
     fused = loss == "cut-cross-entropy"
     module = "linear_ce.FusedLinearCrossEntropy" if fused else "masked_ce.MaskedCrossEntropy"

@@ -23,7 +23,7 @@ BUDGET = Training.activation_memory_budget
 
 
 def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | None]:
-    """The checkpoints, and the model written such that every n-th layer can have one."""
+    """Return the checkpoints, and the model written such that every n-th layer can have one."""
     usual = checkpoints_layers(read)
     budget = read.given(BUDGET)
     if budget is not None:
@@ -76,7 +76,7 @@ _OF_TRANSFORMERS = ("transformers", "liger", "unsloth")
 
 
 def _wrapped_by_peft(read: Defaults) -> bool:
-    """PEFT has the embedding's output learn where a model with checkpoints is not quantized.
+    """Return whether PEFT has the embedding's output require a gradient: with checkpoints, if not quantized.
 
     Source: peft 0.21, peft_model.py (`_prepare_model_for_gradient_checkpointing`); for quantized models utils/other.py
     (`prepare_model_for_kbit_training`) does so with reentrant checkpoints alone.

@@ -45,7 +45,7 @@ def _regrouping(job: Job, traffic: Traffic) -> Traffic:
 
 
 def in_pieces(job: Job) -> bool:
-    """Whether products run in pieces next to tensor parallelism's collectives: a pass of the compiler makes them.
+    """Return whether products run in pieces next to tensor parallelism's collectives (a pass of the compiler).
 
     Source: torchtitan/distributed/tensor_parallel.py, maybe_enable_async_tp.
     """
@@ -68,7 +68,7 @@ def casts(job: Job) -> float | None:
 
 
 def narrow_gathers(job: Job) -> bool:
-    """Whether tensor parallelism gathers in 8 bits: with one scale for a tensor what is gathered was cast before.
+    """Return whether tensor parallelism gathers in 8 bits: with one scale per tensor, inputs are cast before.
 
     Source: torchtitan, models/llama3/infra/parallelize.py (`Float8ColwiseParallel`, `PrepareFloat8ModuleInput`);
     torchao, float8/float8_tensor_parallel.py.
@@ -95,7 +95,7 @@ instead of 7 (torch/optim/adamw.py, `_multi_tensor_adamw`, and `_fused_adamw`)."
 
 
 def updated(job: Job) -> float:
-    """Bytes that the optimizer's step reads and writes for a parameter, and before it clipping.
+    """Return bytes that the optimizer's step reads and writes for a parameter, and before it clipping.
 
     A fused kernel reads the gradient once, and reads and writes the parameter and its states. Clipping reads gradients
     for their norm, and scales them (torch/nn/utils/clip_grad.py).
@@ -135,7 +135,7 @@ def dispatch(job: Job) -> Dispatch:
 
 
 def fuses(job: Job) -> bool:
-    """Whether norms, rotations and activations are fused.
+    """Return whether norms, rotations and activations are fused.
 
     NeMo AutoModel's own networks run TransformerEngine's kernels, those of transformers Liger's. Source:
     nemo_automodel/components/models/common/utils.py (BackendConfig; norms as in examples/llm_benchmark);

@@ -20,14 +20,14 @@ class Ddp(Runtime):
     """Gradients that are views of buckets leave nothing behind."""
 
     def parameter(self, weight: Weight) -> Parameter:
-        """One parameter as the model sees it."""
+        """Return one parameter as the model sees it."""
         found = super().parameter(weight)
         found.bucketed = self.recipe.sharding.bucket_views
         return found
 
 
 def buckets(weights: Sequence[tuple[Weight, int]], recipe: Recipe) -> Sequence[Buffer]:
-    """All gradients of a dtype in flat buffers; their total does not depend on the size of a bucket."""
+    """Return all gradients of a dtype in flat buffers; their total does not depend on the size of a bucket."""
     learned = [(weight, count) for weight, count in weights if learns(weight, recipe.network)]
     shapes: dict[str, list[Shape]] = {}
     for weight, count in learned:

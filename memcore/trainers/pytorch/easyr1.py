@@ -76,11 +76,11 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         plain[lora] = [each.strip() for each in plain[lora].split(",") if each.strip()]
     for dtype in _DTYPES & plain.keys():
         plain[dtype] = _BF16.get(str(plain[dtype]), "fp32")
-    normalized, more = (VERL.normalized or _same)(plain)
+    normalized, more = (VERL.normalized or _unchanged)(plain)
     return {**normalized, KERNEL: "fused"}, (*notes, *more)  # verl/workers/fsdp_workers.py: `fused=True`
 
 
-def _same(found: Mapping[str, Any]) -> Normalized:
+def _unchanged(found: Mapping[str, Any]) -> Normalized:
     return found, ()
 
 
@@ -98,7 +98,7 @@ def _placed(words: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """What several settings give together, and answers, of which the example's file has five."""
+    """Return what several settings give together, and answers, of which the example's file has five."""
     words = VERL.written(config) if VERL.written is not None else {}
     return {**_placed(words), "worker.rollout.n": 1}
 

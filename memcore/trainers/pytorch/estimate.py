@@ -9,7 +9,7 @@ from memcore.trainers.pytorch.resolve import resolve
 
 
 def estimate(config: Config, *, fake: bool = False) -> Estimate:
-    """Every class of ranks, and the same for other networks that the model may stand for."""
+    """Return every class of ranks, and the same for other networks that the model may stand for."""
     job = resolve(config, fake=fake)
     others = (estimate(config.replaced(MODEL, other), fake=fake) for other in job.model.alternatives)
     return Estimate(job, ranks_of(job), tuple(others))

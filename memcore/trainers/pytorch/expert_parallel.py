@@ -121,7 +121,7 @@ def dispatcher(read: Defaults, ranks: int) -> str:
 
 def worst_imbalance(read: Defaults, ranks: int, sizes: Mapping[str, int]) -> float | None:
     """Return how often one rank's experts are chosen at most, where a job leaves it open; 1 is as often as others."""
-    settled = any(read.given(each) is not None for each in (IMBALANCE, ROOM))
+    settled = any(read.given(setting) is not None for setting in (IMBALANCE, ROOM))
     if ranks == 1 or settled or extension_of(read).capacity:
         return None
     return most_rows(ranks, sizes) / (_tokens(sizes) * sizes["e"])
@@ -133,7 +133,7 @@ def most_rows(ranks: int, sizes: Mapping[str, int]) -> int:
 
 
 def _tokens(sizes: Mapping[str, int]) -> int:
-    """Those that a rank routes: tensor-parallel ranks share a sequence."""
+    """Return the tokens that a rank routes: tensor-parallel ranks share a sequence."""
     return max(1, sizes["b"] * sizes["s"] // sizes.get("tp", 1))
 
 
@@ -145,7 +145,7 @@ def layer_code(read: Defaults) -> str:
 
 
 def with_mixers(config: Config, read: Defaults) -> tuple[Config, Defaults]:
-    """The config with transformers' layers around experts that ranks share, where a framework has such networks.
+    """Return the config with transformers' layers around experts that ranks share, where a framework has such networks.
 
     Source: NeMo Automodel, components/models (qwen3_5_moe, qwen3_next, nemotron_v3, minimax_m2, glm4_moe): mixers are
     transformers' or have the same operations, next to experts of components/moe/layers.py.

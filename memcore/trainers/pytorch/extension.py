@@ -64,6 +64,6 @@ class Extension:
 
 
 def extension_of(read: Defaults) -> Extension:
-    """The extension of the engine that is given; PyTorch's where none is."""
+    """Return the extension of the engine that is given; PyTorch's where none is."""
     found: Extension = registry.engine_module(read.given(EngineSettings.type) or "none", "resolve").EXTENSION
     return found

@@ -13,6 +13,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import (
+    AUTOCAST,
     GPUS,
     IN_BACKWARD,
     MODEL,
@@ -79,7 +80,7 @@ _MICRO, _STEPS, _BEFORE, _PIPELINE = "*micro", "*steps", "*before", 2
 
 
 def _of_former(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of earlier releases by their names of today; what a file says by the latter holds."""
+    """Return the keys of earlier releases by their names of today; what a file says by the latter holds."""
     normalized = {**{_FORMER[key]: value for key, value in found.items() if key in _FORMER},
                   **{key: value for key, value in found.items() if key not in _FORMER}}  # fmt: skip
     if any(key.startswith("experimental.pipeline") for key in found):
@@ -141,7 +142,7 @@ def _of_pipeline(normalized: dict[str, Any]) -> None:
 
 
 def _pipelined(config: Config) -> dict[str, Any]:
-    """What a rank takes in a step of a pipeline, and the sequences of its micro-batches."""
+    """Return what a rank takes in a step of a pipeline, and the sequences of its micro-batches."""
     stages = config.get(Parallelism.pipeline_parallel_size) or 1
     if stages < _PIPELINE:
         return {}
@@ -359,7 +360,12 @@ SHARES: Mapping[str, Share] = {
             Meaning(sets={TorchSettings.cpu_offload: True}, keys={"fsdp_config.offload_params": True}),
         ),
     ),
-    "scripts": Share(keys=(Key(path=TorchSettings.prepare_model_for_kbit_training, name=PREPARED),)),
+    "scripts": Share(
+        keys=(
+            Key(path=TorchSettings.prepare_model_for_kbit_training, name=PREPARED),
+            Key(path=TorchSettings.autocast, name=AUTOCAST),
+        )
+    ),
     "axolotl": Share(
         keys=(
             Key(path=TorchSettings.quantize_moe_experts, name="quantize_moe_experts"),

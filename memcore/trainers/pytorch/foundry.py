@@ -45,7 +45,7 @@ _HUGGING: Mapping[str, str] = {
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
-    """A config of LLM Foundry in plain words.
+    """Return a config of LLM Foundry in plain words.
 
     Weights are in fp32, in shards, and gathered in 16 bits. Source: LLM Foundry 0.22, utils/config_utils.py
     (`TrainConfig`), command_utils/train.py, models/mpt/{configuration,modeling}_mpt.py; Composer 0.32.
@@ -74,7 +74,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
 
 
 def _plain(found: Mapping[str, Any], value: object) -> object:
-    """A value that a variable of the file gives."""
+    """Return a value that a variable of the file gives."""
     other = filled(found, value)
     return filled({f"variables.{name}": each for name, each in found.items()}, other) if other is value else other
 
@@ -156,7 +156,7 @@ _ADAPTED = ("lora", "dora")
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """The model by its name, precision, the optimizer, clipping, and an adapter's method."""
+    """Return the model by its name, precision, the optimizer, clipping, and an adapter's method."""
     keys: dict[str, Any] = {**_SCHEDULE, "model.name": "hf_causal_lm"}
     length, attention = config[Training.sequence_length], config[Training.attention]
     if isinstance(config.model, str):

@@ -180,7 +180,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
 
 
 def framework_of(read: Defaults) -> Framework:
-    """The row of the framework that a config names."""
+    """Return the row of the framework that a config names."""
     name = read.given(EngineSettings.framework)
     return UNNAMED if name is None else FRAMEWORKS.get(str(name).lower(), TRAINER)
 
@@ -235,7 +235,7 @@ def casts_adapters(read: Defaults) -> bool:
 
 
 def usual_reduction(read: Defaults) -> tuple[str, str] | None:
-    """The dtype in which a framework has FSDP reduce gradients whatever it computes in, and why.
+    """Return the dtype in which a framework has FSDP reduce gradients whatever it computes in, and why.
 
     NeMo Automodel since 0.5 (6ec67a855, May 14, 2026: components/distributed/config.py, `FSDP2Config`), and since 0.2
     where ranks share routed experts (components/moe/parallelizer.py, `apply_fsdp`).
@@ -259,12 +259,12 @@ def fuses_head(read: Defaults) -> bool:
 
 
 def head_chunk(read: Defaults) -> tuple[int | None, int]:
-    """The tokens, if not all, and the words that a fused head of prime-rl has at a time."""
+    """Return the tokens, if not all, and the words that a fused head of prime-rl has at a time."""
     return chunks_of(read.given(EngineSettings.framework_version))
 
 
 def checkpoints_layers(read: Defaults) -> tuple[str, str | None]:
-    """The policy of activation checkpoints that a framework has by default, and why."""
+    """Return the policy of activation checkpoints that a framework has by default, and why."""
     found = framework_of(read).checkpoints
     return found, None if found == "none" else Message("{}'s default", read.given(EngineSettings.framework))
 

@@ -24,7 +24,7 @@ from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before, l
 
 
 def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
-    """The model with its frozen linear layers in few bits; FSDP shards them only in the dtype of the rest."""
+    """Return the model with its frozen linear layers in few bits; FSDP shards them only in the dtype of the rest."""
     path = Training.quantization
     storage = read.given(path)
     if storage is None:
@@ -60,7 +60,7 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
 
 
 def _with_experts(read: Defaults, model: Model) -> Model:
-    """The model with a warning about routed experts, which stay as they are where transformers 5 stacks them.
+    """Return the model with a warning about routed experts, which stay as they are where transformers 5 stacks them.
 
     Source: transformers 5.23, integrations/bitsandbytes.py (`replace_with_bnb_linear`: `type(module) is nn.Linear`) and
     quantizers/base.py (`MODULES_TO_PATCH_FOR_QUANTIZATION`: Llama 4's experts become lists).
@@ -114,7 +114,7 @@ def _refuse_experts(read: Defaults, found: list[Experts]) -> None:
 
 
 def _with_mixers(model: Model) -> Model:
-    """The model with a warning about recurrent layers, whose linear layers are counted as they are stored."""
+    """Return the model with a warning about recurrent layers, whose linear layers are counted as they are stored."""
     kinds = {
         mixer.variant for layer in model.network.kinds for mixer in layer.mixers if isinstance(mixer, SpecialMixer)
     }
@@ -150,19 +150,23 @@ def _refuse_gptq(read: Defaults, model: Model, engine: Engine) -> None:
     if not engine.copies or layer_code(read) not in ("transformers", "liger"):
         found = Message("engine.type {!r} and {!r} layers", engine.name, layer_code(read))
         raise UnsupportedError(
-            path, "'gptq' is supported only with engine.type none or ddp and transformers' layers; {}", found
+            path, "GPTQ and AWQ are supported only with engine.type none or ddp and transformers' layers; {}", found
         )
     if not before(read, STARTS_NEW) and any(True for _ in experts_of(model.network)):
-        raise UnsupportedError(path, "'gptq' is not supported yet for {}'s experts with transformers 5", model.name)
+        raise UnsupportedError(
+            path, "GPTQ and AWQ are not supported yet for {}'s experts with transformers 5", model.name
+        )
     if any(linear.transposed for linear in targeted(model.network, (ALL,))):
-        raise UnsupportedError(path, "'gptq' is not supported yet for {}, whose layers are Conv1D", model.name)
+        raise UnsupportedError(path, "GPTQ and AWQ are not supported yet for {}, whose layers are Conv1D", model.name)
     kind = read.given(Training.adapter.type)
     if kind != "lora":
-        raise UnsupportedError(Training.adapter.type, "found {!r}; only lora is supported next to 'gptq' so far", kind)
+        raise UnsupportedError(
+            Training.adapter.type, "found {!r}; only lora is supported next to GPTQ and AWQ so far", kind
+        )
 
 
 def usual_preset(read: Defaults, engine: Engine) -> tuple[str, str]:
-    """The precision where none is asked for, and why."""
+    """Return the precision where none is asked for, and why."""
     reason = (
         "the engine's mixed-precision policy" if engine.default_preset.endswith("mixed") else "the checkpoint's dtype"
     )
@@ -171,7 +175,7 @@ def usual_preset(read: Defaults, engine: Engine) -> tuple[str, str]:
 
 
 def stored_dtype(read: Defaults, engine: Engine) -> str:
-    """The dtype in which parameters are stored."""
+    """Return the dtype in which parameters are stored."""
     usual, _ = usual_preset(read, engine)
     preset = engine.presets.get(str(read.given(Training.precision)), engine.presets[usual])
     found: str = read.given(Training.parameter_dtype) or preset.parameter

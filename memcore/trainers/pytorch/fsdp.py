@@ -20,7 +20,7 @@ _EXPERTS = "/experts"
 
 
 def _experts(unit: str) -> str:
-    """The name of a unit's routed experts, where they are communicated over ranks of their own."""
+    """Return the name of a unit's routed experts, where they are communicated over ranks of their own."""
     return unit + _EXPERTS
 
 
@@ -119,7 +119,7 @@ class Fsdp(Runtime):
             group.finished = False
 
     def _groups_of(self, unit: str) -> list[Group]:
-        """A unit's parameters, and those of its routed experts, which other ranks share."""
+        """Return a unit's parameters, and those of its routed experts, which other ranks share."""
         return [self._groups[name] for name in (unit, _experts(unit)) if name in self._groups]
 
     def enter(self, unit: str, x: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ COPY_IN = "all-gather copy-in"
 
 
 def flat(weight: Weight) -> tuple[Shape, ...]:
-    """One rank's part of a parameter, as a part of the flat one: a vector."""
+    """Return one rank's part of a parameter, as a part of the flat one: a vector."""
     return ((Quotient(weight.stored_shape, "z"),),)
 
 

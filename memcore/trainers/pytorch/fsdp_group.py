@@ -22,7 +22,7 @@ GATHER, REDUCE = "all-gather", "reduce-scatter"
 
 
 def sharded(weight: Weight) -> tuple[Shape, ...]:
-    """One rank's part of a parameter: of its first axis, or of the one that its placement names, rounded up."""
+    """Return one rank's part of a parameter: of its first axis, or of the one that its placement names, rounded up."""
     axes, cut = weight.stored_axes, weight.cut
     part: Shape = (Quotient(axes[cut], weight.ranks),)
     return (*axes[:cut], part, *axes[cut + 1 :])
@@ -124,15 +124,15 @@ class Group:
             del copies
 
     def _bytes_of(self, weight: Weight) -> Shape:
-        """One rank's part of a parameter in bytes."""
+        """Return one rank's part of a parameter in bytes."""
         return shard(weight) if weight.name in self._in_float8 else (ITEMSIZE[self._computed(weight)], *shard(weight))
 
     def _stored(self, weight: Weight) -> str:
-        """The dtype of a rank's part of a parameter."""
+        """Return the dtype of a rank's part of a parameter."""
         return (weight.kind == "adapter" and weight.dtype) or self._precision.parameter
 
     def _computed(self, weight: Weight) -> str:
-        """The dtype in which a parameter is gathered: as it is stored, unless the policy names one."""
+        """Return the dtype in which a parameter is gathered: as it is stored, unless the policy names one."""
         casts = self._precision.compute != self._precision.parameter
         return self._precision.compute if casts else self._stored(weight)
 
@@ -237,7 +237,7 @@ class Group:
             del held
 
     def _reached(self) -> Axis:
-        """The size of a rank's part of those parameters that have gradients."""
+        """Return the size of a rank's part of those parameters that have gradients."""
         reached = [w for w in self._weights if w.name in self._accumulated or self.parameters[w.name].grad is not None]
         if len(reached) == len(self._weights):
             return self._shards

@@ -128,7 +128,7 @@ NEXT: Mapping[str, tuple[str, ...]] = {"none": ("fsdp",), "ddp": ("fsdp",)}
 
 
 def _all_shards(job: Job) -> Iterator[Changes]:
-    """One group of ranks that shards instead of several."""
+    """Yield one group of ranks that shards instead of several."""
     ranks = job.num_gpus // (job.stages * job.sizes["tp"])
     if 1 <= job.sizes["z"] < ranks:
         yield {Parallelism.data_parallel_shard_size: ranks}

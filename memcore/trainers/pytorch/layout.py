@@ -100,7 +100,7 @@ def _sees_all(model: Model) -> bool:
 
 
 def _kernel_of(part: Mixer | None, kernel: str, dtype: str, *, early: bool) -> str:
-    """What torchtitan's layers take for `kernel` (layers/torchtitan/attention.py)."""
+    """Return what torchtitan's layers take for `kernel` (layers/torchtitan/attention.py)."""
     if isinstance(part, Attention) and kernel == "sdpa":
         heads = heads_of(part)
         return kernel_for(
@@ -277,7 +277,7 @@ def _partition(read: Defaults, engine: Engine) -> Partition | None:
 
 
 def pipeline_stages(read: Defaults, model: Model, engine: Engine, micro_batches: int) -> tuple[int, str, int]:
-    """The ranks of the pipeline, its schedule, and the stages on each rank."""
+    """Return the ranks of the pipeline, its schedule, and the stages on each rank."""
     path = STAGES
     stages: int = read.given(path) or 1
     if not pipelined(read):
@@ -400,18 +400,18 @@ _BOTH_COPIES = (
 def pipeline_plan(read: Defaults, code: LayerCode) -> Pipeline | None:
     """Return how the pipeline runs, as far as all stages share it."""
     if not pipelined(read):
-        for each in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
-            if read.given(each) is not None:
-                read.refuse(each, "needs {} of 2 or more", STAGES)
+        for setting in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
+            if read.given(setting) is not None:
+                read.refuse(setting, "needs {} of 2 or more", STAGES)
         return None
     if read.given(_SCHEDULE) == BOTH_WAYS:
         read.assumptions += _BOTH_COPIES
-        for each in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
-            if read.given(each):
+        for setting in (TorchSettings.pipeline_runtime, TorchSettings.return_outputs):
+            if read.given(setting):
                 read.refuse(
-                    each,
+                    setting,
                     "found {!r}; 'dualpipe' uses DeepSeek's own schedule, which returns no outputs",
-                    read.given(each),
+                    read.given(setting),
                 )
         return Pipeline(warm=0, stands=False, runs=0, skips=False, runtime=BOTH_WAYS, returns_outputs=False)
     runtime = read.take(TorchSettings.pipeline_runtime, "torch", "PyTorch's own runtime")

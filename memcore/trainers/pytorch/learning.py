@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import gcd
-from typing import Any
 
 from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
+from memcore.config.needs import OF_ADAPTERS
 from memcore.config.schema import Setting
 from memcore.config.training import Training
 from memcore.dtypes import FLOATING
@@ -16,6 +16,15 @@ from memcore.errors import UnsupportedError
 from memcore.layers.litgpt.model import check as check_litgpt
 from memcore.layers.litgpt.network import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
 from memcore.messages import Message, joined
+from memcore.networks.adapter_kinds import (
+    ADAPTER_KINDS,
+    EMBEDDING_ROWS,
+    KEYS_AND_VALUES,
+    LINEAR_LAYERS,
+    LITGPT_LAYERS,
+    NORMS,
+    SEQUENCE,
+)
 from memcore.networks.adapters import (
     ALL,
     HEADS,
@@ -45,7 +54,7 @@ from memcore.trainers.pytorch.methods import scored
 
 
 def learning_model(read: Defaults, model: Model, engine: Engine) -> Model:
-    """The model with what a config adds to it and freezes of it."""
+    """Return the model with what a config adds to it and freezes of it."""
     if read.given(Training.optimizer.name) == "lora-fa" and read.given(Training.adapter.type) != "lora":
         read.refuse(
             Training.optimizer.name, "'lora-fa' freezes LoRA's first matrices; needs training.adapter {}", "lora"
@@ -74,60 +83,17 @@ def _refuse_mixed(read: Defaults, model: Model, engine: Engine) -> None:
         )
 
 
-def _special(read: Defaults, model: Model, kind: str, engine: Engine) -> Model | None:
-    """Return the model with an adapter that is not attached to linear layers."""
-    for each in (Training.adapter.modules_to_save, Training.adapter.target_parameters) if kind in _ALONE else ():
-        if read.given(each) is not None:
-            read.refuse(each, "supported only with adapters of linear layers, found {!r}", kind)
-    if kind.startswith("llama-adapter"):
-        return _prompted(read, model, engine)
-    if kind in PREPENDED:
-        return _prepended(read, model, kind)
-    if kind == "prefix-tuning":
-        return _prefixed(read, model)
-    if kind == "trainable-tokens":
-        return _with_rows(read, model)
-    if read.given(Training.adapter.num_virtual_tokens) is not None:
-        read.refuse(Training.adapter.num_virtual_tokens, "{} adds no tokens; leave it out", kind)
-    if kind == "ln-tuning":
-        # PEFT trains copies of the norms; their frozen originals are a few kilobytes.
-        return replace(model, network=replace(model.network, trainable=("norm",), adapted=True))
+def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) -> Model:
+    """Return the model with an adapter next to its linear layers."""
     _refuse_layers(read, kind)
-    return None
-
-
-def _refuse_layers(read: Defaults, kind: str) -> None:
-    """Check the layers: LoRA takes all, DoRA also transformers' with bitsandbytes, other adapters plain ones."""
-    storage = read.given(Training.quantization)
-    modelled = storage is None or (kind == "dora" and not STORAGES[storage].floating)
-    if kind != "lora" and (layer_code(read) != "transformers" or not modelled):
-        also = "found {!r}; supported only on transformers layers, unquantized or quantized by bitsandbytes"
-        beside = (
-            "found {!r}; supported only on unquantized transformers layers: use lora, or drop "
-            "training.quantization and set training.implementation to transformers"
-        )
-        raise UnsupportedError(Training.adapter.type, also if kind == "dora" else beside, kind)
-
-
-def _adapted(read: Defaults, model: Model, engine: Engine) -> Model:
-    """The model with its adapters, if it has any."""
-    if read.given(Training.adapter.type) is None:
-        for each in ADAPTER_SETTINGS:
-            if read.given(each) is not None:
-                read.refuse(each, "needs {}", Training.adapter.type)
-        return litgpt(model, ()) if layer_code(read) == "lit-gpt" else model
-    kind = _kind(read)
-    special = _special(read, model, kind, engine)
-    if special is not None:
-        return special
     parameters = expert_targets(read, model, kind)
-    alone = parameters and read.given(Training.adapter.target_modules) is None
-    targets = () if alone else _targets(read, model, kind)
+    only_experts = parameters and read.given(Training.adapter.target_modules) is None
+    targets = () if only_experts else _targets(read, model, kind)
     targets, parameters, doubled = converted(read, model, kind, targets, parameters)
     if layer_code(read) == "lit-gpt":
         targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
     targets = _named(read, model, targets)
-    _refuse_foreign(read, kind)
+    _refuse_dropout(read, kind)
     if around(model.network)[1] in targets:
         _refuse_at_head(read, kind)
     if not read.problems and not parameters and not targeted(model.network, targets):
@@ -139,10 +105,10 @@ def _adapted(read: Defaults, model: Model, engine: Engine) -> Model:
         )
     adapter = Adapter(
         kind=kind,
-        factor=_own(read, kind, Training.adapter.decompose_factor, -1),
+        factor=_number(read, kind, Training.adapter.decompose_factor),
         block=_block(read, model, kind, targets),
-        projections=_own(read, kind, Training.adapter.u, 64),
-        frequencies=_own(read, kind, Training.adapter.n_frequency, 1000),
+        projections=_number(read, kind, Training.adapter.u),
+        frequencies=_number(read, kind, Training.adapter.n_frequency),
         frozen=read.given(Training.optimizer.name) == "lora-fa",
         rank=_rank(read, kind),
         targets=tuple(targets),
@@ -155,8 +121,33 @@ def _adapted(read: Defaults, model: Model, engine: Engine) -> Model:
     return _with_saved(read, adapted(model, adapter))
 
 
+def _refuse_layers(read: Defaults, kind: str) -> None:
+    """Check the layers: LoRA takes all, DoRA also transformers' with bitsandbytes, other adapters plain ones."""
+    storage = read.given(Training.quantization)
+    supported = storage is None or (kind == "dora" and not STORAGES[storage].floating)
+    if kind != "lora" and (layer_code(read) != "transformers" or not supported):
+        of_dora = "found {!r}; supported only on transformers layers, unquantized or quantized by bitsandbytes"
+        of_others = (
+            "found {!r}; supported only on unquantized transformers layers: use lora, or drop "
+            "training.quantization and set training.implementation to transformers"
+        )
+        raise UnsupportedError(Training.adapter.type, of_dora if kind == "dora" else of_others, kind)
+
+
+def _adapted(read: Defaults, model: Model, engine: Engine) -> Model:
+    """Return the model with its adapter, if it has one."""
+    if read.given(Training.adapter.type) is None:
+        for setting in OF_ADAPTERS:
+            if read.given(setting) is not None:
+                read.refuse(setting, "needs {}", Training.adapter.type)
+        return litgpt(model, ()) if layer_code(read) == "lit-gpt" else model
+    kind = _kind(read)
+    _refuse_foreign(read, kind)
+    return _ATTACH[ADAPTER_KINDS[kind].attached_to](read, model, kind, engine)
+
+
 def _usual_dtype(read: Defaults, engine: Engine) -> str:
-    """The dtype of an adapter's matrices: PEFT makes them fp32, other frameworks' are of the model's dtype.
+    """Return the dtype of an adapter's matrices: PEFT makes them fp32, other frameworks' are of the model's dtype.
 
     Source: nemo_automodel/components/_peft/lora.py (`lora_dtype`); torchtune/modules/peft/lora.py.
     """
@@ -166,7 +157,7 @@ def _usual_dtype(read: Defaults, engine: Engine) -> str:
 
 
 def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str]:
-    """The targets that are layers of the model. PEFT passes over other names, unless there is nothing else.
+    """Return the targets that are layers of the model. PEFT passes over other names, unless there is nothing else.
 
     A path, such as `layers.0`, would be the end of other modules' paths (`check_target_module_exists`).
     Source: peft 0.21, tuners/tuners_utils.py, `inject_adapter` ("Target modules … not found in the base model").
@@ -184,7 +175,7 @@ def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str
 
 
 def _targets(read: Defaults, model: Model, kind: str) -> Sequence[str]:
-    """The linear layers that get an adapter: a framework's choice, where it has one."""
+    """Return the linear layers that get an adapter: a framework's choice, where it has one."""
     found, reason = usual_targets(read.given(EngineSettings.framework), model.network.family, kind)
     usual, reason = (list(found), reason) if found else (ALL, "as most recipes do")
     return names_of(read.take(Training.adapter.target_modules, usual, reason))
@@ -202,15 +193,13 @@ def _refuse_at_head(read: Defaults, kind: str) -> None:
 
 
 def _kind(read: Defaults) -> str:
-    """The kind of adapter; rank-stabilized LoRA differs by a number alone."""
+    """Return the kind of adapter; rank-stabilized LoRA differs from LoRA by a number alone."""
     kind = str(read.given(Training.adapter.type))
-    if read.given(Training.adapter.use_rslora) and kind not in ("lora", "rslora", "dora"):
-        read.refuse(Training.adapter.use_rslora, "applies to lora and dora, found {!r}", kind)
     return "lora" if kind == "rslora" else kind
 
 
 def _with_saved(read: Defaults, model: Model) -> Model:
-    """The model with trained copies of its embedding or head."""
+    """Return the model with trained copies of its embedding or head."""
     path = Training.adapter.modules_to_save
     names = names_of(read.given(path) or ())
     if not names:
@@ -226,47 +215,48 @@ def _with_saved(read: Defaults, model: Model) -> Model:
     return model if read.problems else with_saved(model, names)
 
 
-_OF = Training.adapter
-_ROWS = ("trainable-tokens",)
-_OWN: Mapping[Setting[int], tuple[str, ...]] = {
-    Training.adapter.decompose_factor: ("lokr",),
-    Training.adapter.block_size: ("oft", "boft", "c3a"),
-    Training.adapter.u: ("tinylora",),
-    Training.adapter.n_frequency: ("fourierft",),
-    Training.adapter.num_trainable_tokens: _ROWS,
-}
-"""Settings that only some adapters have."""
-_WHOLE: tuple[Setting[Any], ...] = (
-    Training.adapter.modules_to_save,
-    Training.adapter.target_parameters,
-    Training.adapter.use_rslora,
-)
-"""Settings that only adapters next to linear layers have."""
-ADAPTER_SETTINGS: tuple[Setting[Any], ...] = (
-    Training.adapter.rank,
-    Training.adapter.target_modules,
-    Training.adapter.dtype,
-    Training.adapter.dropout,
-    Training.adapter.num_virtual_tokens,
-    Training.adapter.init_r,
-    *_WHOLE,
-    *_OWN,
-)
-"""All of them but the type."""
-_UNDROPPED = ("lokr", "oft", "boft", "c3a")
-"""Adapters whose dropout concerns other things than inputs."""
+_OF_LINEAR_LAYERS = (Training.adapter.modules_to_save, Training.adapter.target_parameters)
 
 
-def _own(read: Defaults, kind: str, of: Setting[int], default: int) -> int:
-    """A setting of this kind of adapter; the default of others."""
-    return read.take(of, default, "PEFT's default") if kind in _OWN[of] else default
+def _refuse_foreign(read: Defaults, kind: str) -> None:
+    """Refuse settings that this kind of adapter does not have."""
+    for setting, need in OF_ADAPTERS.items():
+        if kind in need.values or read.given(setting) is None:
+            continue
+        if setting in _OF_LINEAR_LAYERS:
+            read.refuse(setting, "supported only with adapters of linear layers, found {!r}", kind)
+        elif len(need.values) <= _FEW:
+            read.refuse(setting, "applies to {}, found {!r}", joined(" and ", need.values), kind)
+        elif setting != Training.adapter.dropout or ADAPTER_KINDS[kind].attached_to != LINEAR_LAYERS:
+            read.refuse(setting, "{} has no {}; leave it out", kind, setting.name)
+
+
+_FEW = 3
+"""So many kinds are listed in an error."""
+
+
+def _refuse_dropout(read: Defaults, kind: str) -> None:
+    """Refuse a dropout above 0 for kinds whose dropout, if PEFT has one, does not concern the layer's input."""
+    dropout = read.given(Training.adapter.dropout)
+    if dropout and "dropout" not in ADAPTER_KINDS[kind].settings:
+        raise UnsupportedError(
+            Training.adapter.dropout, "found {}; not supported yet for {}; allowed: {}", dropout, kind, 0
+        )
+
+
+def _number(read: Defaults, kind: str, setting: Setting[int]) -> int:
+    """Return a number of the adapter; 0 for kinds that have none."""
+    default = ADAPTER_KINDS[kind].settings.get(setting.name)
+    return 0 if default is None else read.take(setting, default, "PEFT's default")
 
 
 def _block(read: Defaults, model: Model, kind: str, targets: Sequence[str]) -> int:
-    """The side of the blocks that turn an input; 0 where there are none, or where the rank is their number."""
+    """Return the side of the blocks that rotate an input; 0 if there are none, or if the rank is their number."""
     if kind == "oft" and read.given(Training.adapter.rank) is not None:
+        if read.given(Training.adapter.block_size) is not None:
+            read.refuse(Training.adapter.block_size, "OFT takes a rank (number of blocks) or a block size, not both")
         return 0
-    side = _own(read, kind, Training.adapter.block_size, _BLOCKS.get(kind, 0))
+    side = _number(read, kind, Training.adapter.block_size)
     widths = {linear.name: product(linear.inner, model.sizes) for linear in targeted(model.network, targets)}
     if kind == "c3a":
         outer = {linear.name: product(linear.outer, model.sizes) for linear in targeted(model.network, targets)}
@@ -283,41 +273,15 @@ def _block(read: Defaults, model: Model, kind: str, targets: Sequence[str]) -> i
     return side
 
 
-def _refuse_foreign(read: Defaults, kind: str) -> None:
-    """Settings of other adapters are errors."""
-    for of, kinds in _OWN.items():
-        if kind not in kinds and read.given(of) is not None:
-            read.refuse(of, "applies to {}, found {!r}", joined(" and ", kinds), kind)
-    if kind in _UNDROPPED and read.given(Training.adapter.dropout) not in (None, 0):
-        raise UnsupportedError(
-            Training.adapter.dropout,
-            "found {}; not supported yet for {}; allowed: {}",
-            read.given(Training.adapter.dropout),
-            kind,
-            0,
-        )
-    if kind == "oft" and None not in (read.given(Training.adapter.rank), read.given(Training.adapter.block_size)):
-        read.refuse(Training.adapter.block_size, "OFT takes a rank (number of blocks) or a block size, not both")
-
-
-PREPENDED = ("prompt-tuning", "p-tuning")
-"""Adapters that put learned tokens before the sequence."""
-_ALONE = (*PREPENDED, "prefix-tuning", "trainable-tokens", "ln-tuning", "llama-adapter", "llama-adapter-v2")
-"""Adapters that are not attached to linear layers."""
-
-
-def _prepended(read: Defaults, model: Model, kind: str) -> Model:
-    """The model with learned tokens before the sequence (peft/tuners/prompt_tuning and p_tuning, `model.py`).
+def _prepended(read: Defaults, model: Model, kind: str, _: Engine) -> Model:
+    """Return the model with learned tokens before the sequence (peft/tuners/prompt_tuning and p_tuning, `model.py`).
 
     P-tuning makes them with a network of three layers as wide as the model.
     """
     embedding_and_head = model.network.embedding_and_head
     if layer_code(read) != "transformers" or embedding_and_head.start != "decoder" or model.network.towers:
         raise UnsupportedError(Training.adapter.type, "found {!r}; supported only with transformers' decoders", kind)
-    for each in (_OF.rank, _OF.init_r, _OF.target_modules, _OF.dropout):
-        if read.given(each) is not None:
-            read.refuse(each, "{!r} has none; leave it out", kind)
-    tokens = read.take(Training.adapter.num_virtual_tokens, 20, "as in PEFT's examples")
+    tokens = _virtual_tokens(read, kind)
     dtype = read.take(Training.adapter.dtype, "fp32")
     module = "prompt_encoder.default"
     axes: dict[str, tuple[Shape, ...]] = {"embedding.weight": (("va",), ("h",))}
@@ -332,8 +296,14 @@ def _prepended(read: Defaults, model: Model, kind: str) -> Model:
     return replace(model, network=network, sizes={**model.sizes, "va": tokens})
 
 
-def _prefixed(read: Defaults, model: Model) -> Model:
-    """The model with learned keys and values (peft/tuners/prefix_tuning, without a projection)."""
+def _virtual_tokens(read: Defaults, kind: str) -> int:
+    """Return how many virtual tokens an adapter of PEFT adds."""
+    usual = ADAPTER_KINDS[kind].settings["num_virtual_tokens"] or 0
+    return read.take(Training.adapter.num_virtual_tokens, usual, "as in PEFT's examples")
+
+
+def _prefixed(read: Defaults, model: Model, kind: str, _: Engine) -> Model:
+    """Return the model with learned keys and values (peft/tuners/prefix_tuning, without a projection)."""
     mixers = [mixer for layer in model.network.kinds for mixer in layer.mixers]
     simple = [each for each in mixers if isinstance(each, Attention) and (each.variant, each.mask) == _SIMPLE]
     if (
@@ -342,14 +312,14 @@ def _prefixed(read: Defaults, model: Model) -> Model:
         or model.network.embedding_and_head.start != "decoder"
     ):
         raise UnsupportedError(
-            Training.adapter.type, "found {!r}; supported only with transformers' plain decoders", "prefix-tuning"
+            Training.adapter.type, "found {!r}; supported only with transformers' plain decoders", kind
         )
     if read.given(Training.attention) in ("flash", "flex") or read.given(Training.quantization) is not None:
         found = read.given(Training.quantization) or read.given(Training.attention)
         raise UnsupportedError(
             Training.adapter.type,
             "found {!r} with {!r}; supported only with sdpa attention and without quantization",
-            "prefix-tuning",
+            kind,
             found,
         )
     given = read.given(EngineSettings.type)
@@ -357,7 +327,7 @@ def _prefixed(read: Defaults, model: Model) -> Model:
         raise UnsupportedError(
             Training.adapter.type,
             "found {!r} with {} {!r}; supported only with engine.type none or ddp",
-            "prefix-tuning",
+            kind,
             EngineSettings.type,
             given,
         )
@@ -367,77 +337,57 @@ def _prefixed(read: Defaults, model: Model) -> Model:
         )
     if read.given(Training.use_cache) is False:
         read.refuse(Training.use_cache, "prefix tuning fills a cache; leave it out")
-    for each in (_OF.rank, _OF.dropout, _OF.target_modules, _OF.init_r, *_OWN):
-        if read.given(each) is not None:
-            read.refuse(each, "{} has none; leave it out", "prefix-tuning")
-    tokens = read.take(Training.adapter.num_virtual_tokens, 20, "as in PEFT's examples")
-    return prefixed(model, tokens, read.take(Training.adapter.dtype, "fp32"))
+    return prefixed(model, _virtual_tokens(read, kind), read.take(Training.adapter.dtype, "fp32"))
 
 
 _SIMPLE = ("attention", "full")
 
 
-def _with_rows(read: Defaults, model: Model) -> Model:
-    """The model with rows of its embedding that learn (peft/tuners/trainable_tokens)."""
+def _with_rows(read: Defaults, model: Model, kind: str, _: Engine) -> Model:
+    """Return the model with trainable rows of its embedding (peft/tuners/trainable_tokens)."""
     embedding = model.network.embedding_and_head.embedding.name.removesuffix(".weight")
     if layer_code(read) != "transformers" or read.given(Training.quantization) is not None:
-        raise UnsupportedError(
-            Training.adapter.type, "found {!r}; supported only with transformers' layers", "trainable-tokens"
-        )
+        raise UnsupportedError(Training.adapter.type, "found {!r}; supported only with transformers' layers", kind)
     loss = read.given(Training.loss)
     if model.network.embedding_and_head.tied and loss in KERNELS:
         raise UnsupportedError(Training.loss, "found {!r}; not supported yet when rows of the head are trainable", loss)
-    for each in (_OF.rank, _OF.dropout, *(own for own, kinds in _OWN.items() if kinds != _ROWS)):
-        if read.given(each) is not None:
-            read.refuse(each, "{} has none; leave it out", "trainable-tokens")
     for target in names_of(read.given(Training.adapter.target_modules) or embedding):
         if target.rpartition(".")[2] != embedding.rpartition(".")[2]:
             read.refuse(
                 Training.adapter.target_modules, "found {!r}; rows of {} are trainable; leave it out", target, embedding
             )
-    tokens = read.take(Training.adapter.num_trainable_tokens, 2, "the tokens that begin and end a sequence")
+    usual = ADAPTER_KINDS[kind].settings["num_trainable_tokens"] or 0
+    tokens = read.take(Training.adapter.num_trainable_tokens, usual, "the tokens that begin and end a sequence")
     return with_trained_rows(model, tokens, read.take(Training.adapter.dtype, "fp32"))
 
 
-_BLOCKS = {"oft": 32, "boft": 4, "c3a": 256}
-_UNRANKED = ("ia3", "boft", "fourierft", "road", "c3a")
-_RANKS = {
-    "vera": 256,
-    "pvera": 256,
-    "miss": 64,
-    "adalora": 12,
-    "tinylora": 2,
-    "randlora": 32,
-    "hira": 32,
-    "gralora": 32,
-    **dict.fromkeys(_UNRANKED, 1),
-}
-"""PEFT's defaults, where they are not 8."""
+def _trained_norms(read: Defaults, model: Model, _: str, __: Engine) -> Model:
+    """Return the model with trainable norms. PEFT trains copies; their frozen originals are a few kilobytes.
+
+    Source: peft/tuners/ln_tuning/layer.py.
+    """
+    names = sorted(
+        {weight.name.rpartition(".")[0].rpartition(".")[2] for weight, _, _ in model.tensors if weight.kind == "norm"}
+    )
+    targets = names_of(read.given(Training.adapter.target_modules) or ("norm",))
+    for unknown in [each for each in targets if each not in ("norm", *names)]:
+        read.refuse(Training.adapter.target_modules, "found {!r}; norms: {}", unknown, joined(", ", names))
+    return replace(model, network=replace(model.network, trainable=tuple(targets), adapted=True))
 
 
 def _rank(read: Defaults, kind: str) -> int:
-    """The rank that an adapter begins with."""
-    for each in _UNRANKED:
-        if kind == each and read.given(Training.adapter.rank) is not None:
-            read.refuse(Training.adapter.rank, "{} has no rank; leave it out", each)
-    if read.given(Training.adapter.init_r) is not None and kind != "adalora":
-        read.refuse(Training.adapter.init_r, "applies to {}, found {!r}", "adalora", kind)
-    own = Training.adapter.init_r if kind == "adalora" else Training.adapter.rank
-    if kind == "oft" and read.given(own) is None:
-        return 1  # its blocks have a size instead (`_block`)
-    return read.take(own, _RANKS.get(kind, 8), None if kind in _UNRANKED else "PEFT's default")
+    """Return the rank that an adapter begins with; 1 for kinds that have none, and for OFT with a block size."""
+    if kind == "oft":
+        return read.given(Training.adapter.rank) or 1
+    return _number(read, kind, Training.adapter.init_r) or _number(read, kind, Training.adapter.rank) or 1
 
 
-def _prompted(read: Defaults, model: Model, engine: Engine) -> Model:
-    """The model with one of LitGPT's adapters of learned tokens."""
-    kind = str(read.given(Training.adapter.type))
+def _prompted(read: Defaults, model: Model, kind: str, engine: Engine) -> Model:
+    """Return the model with one of LitGPT's adapters of learned tokens."""
     if layer_code(read) != "lit-gpt":
         raise UnsupportedError(
             Training.adapter.type, "found {!r}; supported only with LitGPT's layers; allowed: {}", kind, "lora"
         )
-    for each in (_OF.rank, _OF.target_modules, _OF.dropout):
-        if read.given(each) is not None:
-            read.refuse(each, "{!r} has none; leave it out", kind)
     if [len(run) for run in model.network.runs] != [1] or model.num_layers <= FIRST_PROMPTED:
         raise UnsupportedError(
             Training.adapter.type,
@@ -447,13 +397,25 @@ def _prompted(read: Defaults, model: Model, engine: Engine) -> Model:
         )
     fused = litgpt(model, ())
     check_litgpt(fused.network)
-    tokens = read.take(Training.adapter.num_virtual_tokens, 10)
+    tokens = read.take(Training.adapter.num_virtual_tokens, ADAPTER_KINDS[kind].settings["num_virtual_tokens"] or 0)
     dtype = read.take(Training.adapter.dtype, _stored(read, engine))
     return prompted(fused, tokens, dtype, second=kind.endswith("v2"))
 
 
+_Attach = Callable[[Defaults, Model, str, Engine], Model]
+_ATTACH: Mapping[str, _Attach] = {
+    LINEAR_LAYERS: _next_to_linears,
+    NORMS: _trained_norms,
+    EMBEDDING_ROWS: _with_rows,
+    SEQUENCE: _prepended,
+    KEYS_AND_VALUES: _prefixed,
+    LITGPT_LAYERS: _prompted,
+}
+"""By what a kind of adapter is attached to: from a model and a kind to the model with the adapter."""
+
+
 def _stored(read: Defaults, engine: Engine) -> str:
-    """The dtype of parameters that are made like the model's own."""
+    """Return the dtype of parameters that are made like the model's own."""
     stored = read.given(Training.parameter_dtype) or read.given(Training.precision) or usual_preset(read, engine)[0]
     return stored if stored in FLOATING else "fp32"
 
@@ -468,7 +430,7 @@ def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequen
 
 
 def trainable_parts(read: Defaults, model: Model) -> Model:
-    """The model with everything frozen but the named parts."""
+    """Return the model with everything frozen but the named parts."""
     path = Training.trainable
     given = read.given(path)
     if given is None or given == "all":

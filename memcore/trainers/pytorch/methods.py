@@ -88,7 +88,7 @@ _LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear", "fused-head")
 
 
 def method_of(read: Defaults) -> Method | None:
-    """The method that a config names; None for supervised training."""
+    """Return the method that a config names; None for supervised training."""
     name = read.given(_OF.name) or "sft"
     return METHODS.get(name)
 
@@ -135,7 +135,7 @@ def scored(read: Defaults, model: Model) -> Model:
 
 
 def completion(read: Defaults, sequence: int) -> dict[str, int]:
-    """The tokens whose logits there are, where those are not all."""
+    """Return the tokens whose logits there are, where those are not all."""
     method = method_of(read)
     if method is None or not method.completes:
         if read.given(_OF.completion_length) is not None:
@@ -173,7 +173,7 @@ def _shares(read: Defaults, method: Method | None, framework: str) -> None:
 
 
 def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe) -> Recipe:
-    """The recipe of a step that learns by another method."""
+    """Return the recipe of a step that learns by another method."""
     method, framework = method_of(read), str(read.given(EngineSettings.framework)).lower()
     _shares(read, method, framework)
     if method is None:

@@ -21,7 +21,7 @@ from memcore.trainers.pytorch.transformers_releases import FUSES_OPTIMIZER, befo
 
 
 def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimizer, Implementation]:
-    """The row of the table, and the implementation of its step.
+    """Return the row of the table, and the implementation of its step.
 
     Raises UnsupportedError for one that does not run on what the engine gives it.
     """
@@ -31,7 +31,7 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
     if momentum is not None and name not in with_momentum:
         read.refuse(Training.optimizer.momentum, "applies to {}, found {!r}", joined(" and ", with_momentum), name)
     named = f"{name}-momentum" if name in with_momentum and momentum else name
-    row = _row(read, engine, named)
+    row = _optimizer_row(read, engine, named)
     reason = "the Hugging Face Trainer's and torchtitan's choice" if row.default == "fused" else "the library's choice"
     own = framework_of(read).step
     usual, reason = own or row.default, "the framework's choice" if own else reason
@@ -63,7 +63,7 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
     return replace(row, on_host=True, maps=0), Implementation()
 
 
-def _row(read: Defaults, engine: Engine, named: str) -> Optimizer:
+def _optimizer_row(read: Defaults, engine: Engine, named: str) -> Optimizer:
     """The row of the implementation that is asked for, else of one that steps with what FSDP leaves of matrices."""
     given = read.given(Training.optimizer.implementation)
     if given is None and OPTIMIZERS[named].whole and engine.shards and not engine.flat:
@@ -114,7 +114,7 @@ def _refuse_tiles(read: Defaults, engine: Engine) -> None:
     """Distributed Shampoo has a way of its own to share the work for each engine; FSDP2's shares none."""
     path = Training.optimizer.implementation
     shards, ranks = (
-        read.given(each) for each in (Parallelism.data_parallel_shard_size, Parallelism.data_parallel_size)
+        read.given(setting) for setting in (Parallelism.data_parallel_shard_size, Parallelism.data_parallel_size)
     )
     if not engine.composes or engine.flat:
         raise UnsupportedError(
@@ -155,7 +155,7 @@ def _with_rank(read: Defaults, engine: Engine, row: Optimizer) -> Optimizer:
 
 
 def _with_states(read: Defaults, engine: Engine, row: Optimizer, how: Implementation, chosen: str) -> Optimizer:
-    """The row with the states of an implementation, in the dtype that a config asks for."""
+    """Return the row with the states of an implementation, in the dtype that a config asks for."""
     path = Training.optimizer.state_dtype
     row = row if how.states is None else replace(row, states=how.states)
     dtype = read.given(path)
@@ -171,7 +171,7 @@ def _with_states(read: Defaults, engine: Engine, row: Optimizer, how: Implementa
 
 
 def _learned(read: Defaults, engine: Engine) -> set[str]:
-    """The dtypes that learned parameters can have."""
+    """Return the dtypes that learned parameters can have."""
     if read.given(Training.adapter.type) is not None:
         return {read.given(Training.adapter.dtype) or "fp32"}
     preset = read.given(Training.precision) or usual_preset(read, engine)[0]

@@ -80,7 +80,7 @@ class _Row:
         self.starts, self.values = starts, values
 
     def at(self, room: int) -> float:
-        """The value for a room."""
+        """Return the value for a room."""
         return self.values[bisect_right(self.starts, room) - 1]
 
     def with_item(self, size: int, runtime: float, most: int) -> _Row:
@@ -89,15 +89,15 @@ class _Row:
             return _Row(self.starts, [_single(value + runtime) for value in self.values])
         moved = [start + size for start in self.starts if start + size <= most]
         starts = sorted({*self.starts, *moved})
-        return _Row(starts, [self._better(start, size, runtime) for start in starts])
+        return _Row(starts, [self._best_runtime(start, size, runtime) for start in starts])
 
-    def _better(self, room: int, size: int, runtime: float) -> float:
+    def _best_runtime(self, room: int, size: int, runtime: float) -> float:
         without = self.at(room)
         return without if room < size else max(without, _single(self.at(room - size) + runtime))
 
 
 def _filled(items: Sequence[Result], scale: float, budget: float) -> list[Result]:
-    """The knapsack (`dp_knapsack`): sizes are rounded to ten-thousandths, runtimes are added in fp32."""
+    """Return the knapsack (`dp_knapsack`): sizes are rounded to ten-thousandths, runtimes are added in fp32."""
     sizes = [round(each.size / 1e9 / scale * _STEPS) for each in items]
     room = round(budget * _STEPS)
     rows = [_Row([0], [0.0])]
@@ -112,6 +112,6 @@ def _filled(items: Sequence[Result], scale: float, budget: float) -> list[Result
 
 
 def _single(value: float) -> float:
-    """A number in fp32."""
+    """Return a number in fp32."""
     rounded: float = unpack("f", pack("f", value))[0]
     return rounded

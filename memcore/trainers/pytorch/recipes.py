@@ -142,7 +142,7 @@ def _steps_in_backward(read: Defaults, micro_batches: int) -> int | None:
 
 
 def _half(dtype: str) -> str:
-    """The dtype that autocast computes in."""
+    """Return the dtype that autocast computes in."""
     return "bf16" if dtype == "fp32" else dtype
 
 
@@ -193,7 +193,7 @@ def _adds_in_place(read: Defaults) -> bool:
 
 
 def _in_chunks(read: Defaults, code: LayerCode, sizes: Mapping[str, int], kind: str) -> tuple[str, str]:
-    """The kind of a loss, and the number of its chunks as text, which is empty without any."""
+    """Return the kind of a loss, and the number of its chunks as text, which is empty without any."""
     word, _, chunks = kind.partition(":")
     tokens = read.given(TorchSettings.lm_head_chunk_size)
     if tokens is not None:
@@ -294,7 +294,7 @@ _HOPPER = 9
 
 
 def _on_its_gpu(read: Defaults, recipe: Recipe, family: str) -> Recipe:
-    """The recipe on a GPU older than Ampere, which has neither flash attention nor bf16."""
+    """Return the recipe on a GPU older than Ampere, which has neither flash attention nor bf16."""
     early = is_before_ampere(read)
     upcast = early and recipe.implementation == "unsloth" and computes_in_fp32(family)
     if upcast:
@@ -380,7 +380,7 @@ def _is_gpt_oss(part: Ffn | None) -> bool:
 
 
 def tiles_of(read: Defaults, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The number of tiles, where feed-forward layers are tiled."""
+    """Return the number of tiles, where feed-forward layers are tiled."""
     given, usual = read.given(Training.tiled_mlp), framework_of(read)
     if not given:
         return {}
@@ -400,7 +400,7 @@ def recipe_of(
     keeps: bool,
     fake: bool,
 ) -> Recipe:
-    """The recipe of a step, for one stage that has all layers; `data_ranks` share no layer."""
+    """Return the recipe of a step, for one stage that has all layers; `data_ranks` share no layer."""
     code = code_of(implementation := _implementation(read, model, engine, parallel=sizes.get("ep", 1) > 1))
     precision = _precision(read, engine)
     kernel = _attention(read, model, code, precision)
@@ -537,7 +537,7 @@ def _float8(read: Defaults, implementation: str, *, fused: bool) -> Float8 | Non
 
 
 def _rounds(read: Defaults, recipe: Recipe) -> bool:
-    """Whether linear layers are those of quantization-aware training (torchao, quantization/qat/linear.py)."""
+    """Return whether linear layers are those of quantization-aware training (torchao, quantization/qat/linear.py)."""
     path = Training.fake_quantization
     if read.given(path) is None:
         return False
@@ -600,7 +600,7 @@ def _use_cache(read: Defaults, code: LayerCode) -> bool:
 
 
 def with_dropout(read: Defaults, model: Model) -> Model:
-    """The model with the dropout probabilities of the job instead of its own."""
+    """Return the model with the dropout probabilities of the job instead of its own."""
     hidden, attention = read.given(Training.dropout.hidden), read.given(Training.dropout.attention)
     return model if hidden is None and attention is None else _dropping(model, hidden, attention)
 
@@ -652,8 +652,9 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         offloaded=read.take(TorchSettings.cpu_offload, kept is not None),
         syncs_every_micro_batch=not read.take(TorchSettings.no_sync, framework_of(read).skips_sync),
         gathers=shards > 1,
-        original_parameters=read.take(TorchSettings.use_orig_params, framework_of(read).original_parameters),
-        prefetches_backward=read.take(TorchSettings.backward_prefetch, "pre") == "pre",
+        original_parameters=engine.flat
+        and read.take(TorchSettings.use_orig_params, framework_of(read).original_parameters),
+        prefetches_backward=not engine.flat or read.take(TorchSettings.backward_prefetch, "pre") == "pre",
         limits_gathers=read.given(TorchSettings.limit_all_gathers) is not False,
         gathers_experts=sizes.get("ze", 1) > 1,
         leaves_experts=shares and sizes.get("ze", 1) == 1,

@@ -77,7 +77,7 @@ def _keys(config: Mapping[str, Any], family: str) -> dict[str, Any]:
 
 
 def _by_tokens(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys with sequences of a micro-batch and of a step, where tokens and the longest context are given."""
+    """Return the keys with sequences of a micro-batch and of a step, where tokens and the longest context are given."""
     length, tokens = keys.get(_LENGTH), keys.get(_TOKENS)
     left = {name: value for name, value in keys.items() if name not in (_LENGTH, _TOKENS, _STEP)}
     step = keys.get(_STEP, -1)
@@ -107,7 +107,7 @@ def _converted(found: object) -> dict[str, Any]:
 
 
 def _row(family: str, flavor: str, length: int, batch: int, mode: str, **more: Any) -> dict[str, Any]:
-    """The keys of a function: sections stand before two underscores."""
+    """Return the keys of a function: sections stand before two underscores."""
     return {
         "model.name": family, "model.flavor": flavor, _SEQUENCE: length, _BATCH: batch, _MODE: mode,
         LOSS: f"chunked:{CHUNKS}", **{name.replace("__", "."): value for name, value in more.items()},
@@ -149,7 +149,7 @@ _AS_SECTIONS: Mapping[str, str] = {f"activation-checkpoint:{kind}": kind for kin
 
 
 def of_launch(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The keys of the config that a command of torchtitan names, with those that it overrides; None for others.
+    """Return the keys of the config that a command of torchtitan names, with those that it overrides; None for others.
 
     Raises ConfigError for a command that names a file, and UnsupportedError for a function that is not known.
     """
@@ -174,7 +174,7 @@ def of_launch(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _overridden(found: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that flags override, and the kind of checkpoints that a word chooses."""
+    """Return the keys that flags override, and the kind of checkpoints that a word chooses."""
     dotted = {name.removeprefix("--").replace("-", "_"): value for name, value in found.items() if "." in name}
     keys = {name: _plain(value) for name, value in dotted.items() if not name.startswith("*")}
     words = str(found.get("", "")).split() + [str(each) for value in found.values() for each in _several(value)]
@@ -186,7 +186,7 @@ def _overridden(found: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, A
 
 
 def _plain(value: Any) -> Any:
-    """The value of a flag without words behind it that choose a section's kind."""
+    """Return the value of a flag without words behind it that choose a section's kind."""
     left = [each for each in _several(value) if each not in _AS_SECTIONS]
     return left[0] if len(left) == 1 else left or True
 
@@ -196,7 +196,7 @@ def _several(value: object) -> list[Any]:
 
 
 def _processes(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The GPUs of a command, which are those of its launcher or of its script, and the variables around it."""
+    """Return the GPUs of a command, which are those of its launcher or of its script, and the variables around it."""
     around = {name: value for name, value in found.items() if name.startswith(ENVIRONMENT)}
     if _SCRIPT in str(found.get("", "")):
         return {**around, GPUS: found.get(f"{ENVIRONMENT}NGPU", _OF_ALL)}

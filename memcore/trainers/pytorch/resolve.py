@@ -19,6 +19,7 @@ from memcore.layers.fused_loss import chunk_sizes
 from memcore.layers.torchtitan.llama4 import as_titan
 from memcore.memory.communicators import node
 from memcore.messages import Message
+from memcore.networks.adapter_kinds import ADAPTER_KINDS, SEQUENCE
 from memcore.networks.catalog import find_model
 from memcore.networks.nearest import seeing
 from memcore.networks.network import Model
@@ -52,7 +53,7 @@ from memcore.trainers.pytorch.layout import (
     stages_in_all,
     unscheduled,
 )
-from memcore.trainers.pytorch.learning import PREPENDED, learning_model
+from memcore.trainers.pytorch.learning import learning_model
 from memcore.trainers.pytorch.methods import completion, sequences, with_objective
 from memcore.trainers.pytorch.optimizing import optimizer_of
 from memcore.trainers.pytorch.recipes import recipe_of, tiles_of
@@ -126,14 +127,14 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
 
 
 def _tiled(read: Defaults, model: Model, capacity: int | None, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The rows and columns that feed-forward layers, heads and losses take at a time."""
+    """Return the rows and columns that feed-forward layers, heads and losses take at a time."""
     rows = sizes["b"] * sizes["s"]
     chunks = tile_sizes(rows, sizes["V"], *head_chunk(read))
     return {**tiles_of(read, sizes), **chunks, **rows_at_once(read, model, capacity, rows)}
 
 
 def _as_run(read: Defaults, config: Config) -> Model:
-    """The model as the layers that run have it."""
+    """Return the model as the layers that run have it."""
     found = find_model(config.model)
     return as_titan(found) if layer_code(read) == "torchtitan" else found
 
@@ -173,7 +174,7 @@ def _keeps_gradients(read: Defaults, engine: Engine, extension: Extension) -> bo
 def _sizes(
     model: Model, batch: int, sequence: int, contexts: int, tensors: int, shards: int, images: int, side: int
 ) -> dict[str, int]:
-    """The value of every symbol."""
+    """Return the value of every symbol."""
     tokens = sequence // contexts
     return {
         **model.sizes,
@@ -190,12 +191,13 @@ def _sizes(
 
 
 def _sequence(read: Defaults, model: Model) -> int:
-    """Tokens of a sequence, with those that an adapter puts before it."""
+    """Return tokens of a sequence, with those that an adapter puts before it."""
     path, most = Training.sequence_length, model.sizes["P"]
     sequence: int = read.take(path, min(most, 4096), "the model's maximum, at most 4096")
     if model.network.embedding_and_head.positions is not None and sequence > most:
         read.refuse(path, "found {}; {} has {} learned positions", sequence, model.name, most)
-    return sequence + (model.sizes["va"] if read.given(Training.adapter.type) in PREPENDED else 0)
+    kind = ADAPTER_KINDS.get(read.given(Training.adapter.type) or "")
+    return sequence + (model.sizes["va"] if kind and kind.attached_to == SEQUENCE else 0)
 
 
 def _sharing(model: Model) -> Iterator[Attention | FeedForward]:
@@ -270,7 +272,7 @@ def _engine_name(read: Defaults) -> str:
 
 
 def _engine(read: Defaults) -> Engine:
-    """The engine, once values that only another one has are refused."""
+    """Return the engine, once values that only another one has are refused."""
     _refuse_megatrons(read)
     name, version = _engine_name(read), read.given(EngineSettings.version)
     versions = VERSIONS.get(name, {})
@@ -284,9 +286,9 @@ def _engine(read: Defaults) -> Engine:
     engine = engine_of(key)
     first = (TorchSettings.use_orig_params, TorchSettings.limit_all_gathers, TorchSettings.backward_prefetch)
     second = (TorchSettings.reshard_after_forward, TorchSettings.root_reshard_after_forward)
-    for each in second if engine.key else first:
-        if engine.shards and read.given(each) is not None:
-            read.refuse(each, "applies to engine.version {}", 2 if engine.key else 1)
+    for setting in second if engine.key else first:
+        if engine.shards and read.given(setting) is not None:
+            read.refuse(setting, "applies to engine.version {}", 2 if engine.key else 1)
     return engine
 
 

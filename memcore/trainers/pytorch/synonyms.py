@@ -28,7 +28,7 @@ _FP8: Mapping[str, str | None] = {"fp8": None, "mxfp8": "mxfp8"}
 
 
 def understood(config: Config) -> tuple[Config, Defaults]:
-    """The config in the words that jobs are read from, and a reader of it, which knows what was taken for what.
+    """Return the config in the words that jobs are read from, and a reader of it, which knows what was taken for what.
 
     Raises ConfigError for words that contradict others, and for what the engine has no counterpart of.
     """
@@ -70,7 +70,7 @@ def _repository(config: Config, problems: list[Problem]) -> tuple[Config, list[A
 
 
 def _checkpoint(config: Config) -> tuple[Config, list[Assumption]]:
-    """The config with the frozen weights that the model's own `quantization_config` says, under an adapter.
+    """Return the config with the frozen weights that the model's own `quantization_config` says, under an adapter.
 
     Without one, all weights are trained, which a quantized checkpoint cannot be: they are counted unquantized.
     """

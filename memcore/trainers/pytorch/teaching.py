@@ -22,7 +22,7 @@ _SAME = ("sequence_length", "micro_batch_size", "precision", "attention", "packe
 def teacher_sizes(
     read: Defaults, config: Config, sizes: Mapping[str, int], resolve: Callable[[Config], Job]
 ) -> dict[str, int]:
-    """Bytes of a teacher's parameters on a rank, and of its forward pass without its logits; empty without one.
+    """Return bytes of a teacher's parameters on a rank, and of its forward pass without its logits; empty without one.
 
     Source: torchtune 0.6.1, recipes/knowledge_distillation_distributed.py (`_setup_teacher_model`: sharded as the
     model is, without checkpoints).

@@ -110,9 +110,9 @@ def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
     if own and model.sizes["ra"] % tensor_ranks(read):
         read.refuse(Training.adapter.rank, "found {}; must be divisible by {} tensor-parallel ranks",
                     model.sizes["ra"], tensor_ranks(read))  # fmt: skip
-    for each in (Training.adapter.modules_to_save, Training.adapter.target_parameters):
-        if read.given(each):
-            read.refuse(each, "adapters do not have this with tensor parallelism; leave it out")
+    for setting in (Training.adapter.modules_to_save, Training.adapter.target_parameters):
+        if read.given(setting):
+            read.refuse(setting, "adapters do not have this with tensor parallelism; leave it out")
     if own and read.given(Training.quantization) is not None:
         read.refuse(Training.quantization, "with tensor parallelism, adapters are supported only on unquantized layers")
     parts = [part for layer in model.network.kinds for part in (layer.mixer, layer.feed_forward)]

@@ -38,14 +38,14 @@ def reads_files(config: Config) -> bool:
 
 
 def function_of(keys: Mapping[str, Any]) -> str | None:
-    """The name of the function; None for a model that the newest version does not have."""
+    """Return the name of the function; None for a model that the newest version does not have."""
     family, flavor = keys.get("model.name"), str(keys.get("model.flavor") or "")
     plain = "".join(each if each.isalnum() else "_" for each in flavor.lower())
     return f"{family}_{plain}" if family in _REGISTERED and plain else None
 
 
 def module_of(config: Config, keys: Mapping[str, Any]) -> str:
-    """The module of a job by the keys of its file; nothing where a file is what torchtitan reads."""
+    """Return the module of a job by the keys of its file; nothing where a file is what torchtitan reads."""
     name = function_of(keys)
     if name is None or reads_files(config):
         return ""
@@ -87,7 +87,7 @@ def _imports(family: str, checkpoints: str | None, *, float8: bool, chunked: boo
 
 
 def _loss(config: Config) -> tuple[Code, Code | None]:
-    """The loss, and what wraps it where it is in chunks."""
+    """Return the loss, and what wraps it where it is in chunks."""
     vocabulary = {"global_vocab_size": Code("decoder_vocab_size(model_spec)")}
     word, _, chunks = str(config[Training.loss]).partition(":")
     if word != "chunked" or not chunks.isdecimal():
@@ -136,7 +136,7 @@ def _compiled(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _spec(keys: Mapping[str, Any], *, float8: bool) -> dict[str, Any]:
-    """The flavor, how tokens reach experts, and linear layers whose products are in float8."""
+    """Return the flavor, how tokens reach experts, and linear layers whose products are in float8."""
     compiles = keys.get("compile.enable") is True and "model" in keys.get("compile.components", ["model", "loss"])
     converter = as_call("Float8LinearConverter.Config",
                         {"filter_fqns": ["lm_head"], "model_compile_enabled": compiles}, 2)  # fmt: skip
@@ -146,7 +146,7 @@ def _spec(keys: Mapping[str, Any], *, float8: bool) -> dict[str, Any]:
 
 
 def name_of(config: Config) -> str | None:
-    """The name of a job's function; None where its version reads a file, or does not have the model."""
+    """Return the name of a job's function; None where its version reads a file, or does not have the model."""
     known = FLAVORS.get(full_name(config.model), {}) if isinstance(config.model, str) else {}
     return None if reads_files(config) else function_of(known)
 

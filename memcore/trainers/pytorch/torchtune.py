@@ -16,6 +16,7 @@ from memcore.formats.normalized import ENGINE, GPUS, MODEL, Normalized, filled
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.networks.catalog import full_name
+from memcore.symbols import round_up
 from memcore.tools.derived import gpus_of
 from memcore.tools.methods import METHOD
 from memcore.trainers.pytorch.settings import TorchSettings
@@ -106,7 +107,7 @@ _READ_BY: Mapping[str, str] = {"quantizer": "qat", "teacher_model": "knowledge_d
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
-    """A config of torchtune in plain words.
+    """Return a config of torchtune in plain words.
 
     Weights, gradients and states have the recipe's dtype, adapters too; recipes for several GPUs shard with FSDP2.
     Sources: torchtune 0.6.1, recipes/*.py, torchtune/training/_distributed.py, models/*/_component_builders.py.
@@ -164,7 +165,7 @@ def _trains(normalized: Mapping[str, Any]) -> None:
 
 
 def _in_parts(normalized: dict[str, Any], loss: str) -> str:
-    """The loss with as many chunks as the recipe says, where it is computed in chunks."""
+    """Return the loss with as many chunks as the recipe says, where it is computed in chunks."""
     parts = normalized.pop("loss.num_output_chunks", None)
     kind = loss.partition(":")[0]
     return f"{kind}:{parts}" if parts is not None and kind != loss else loss
@@ -241,7 +242,7 @@ def _selective(normalized: dict[str, Any]) -> None:
 
 
 def _of_sizes(normalized: dict[str, Any]) -> dict[str, Any]:
-    """A Llama by its sizes; feed-forward layers of two thirds of four times the width, where nothing is said.
+    """Return a Llama by its sizes; feed-forward layers of two thirds of four times the width, where nothing is said.
 
     Source: torchtune, modules/common_utils.py, `scale_hidden_dim_for_mlp` (a multiple of 256).
     """
@@ -252,7 +253,7 @@ def _of_sizes(normalized: dict[str, Any]) -> dict[str, Any]:
         normalized.pop(name, None)
     width = sizes.get("hidden_size")
     if "intermediate_size" not in sizes and isinstance(width, int):
-        sizes["intermediate_size"] = -(-int(2 * 4 * width / 3) // 256) * 256
+        sizes["intermediate_size"] = round_up(int(2 * 4 * width / 3), 256)
     return {"model_type": "llama", **sizes}
 
 
@@ -386,18 +387,18 @@ _GROUPS = 256
 
 
 def _module(builder: str) -> str:
-    """The module of a builder: `llama3_1_8b` is of `llama3_1`."""
+    """Return the module of a builder: `llama3_1_8b` is of `llama3_1`."""
     return max((name for name in _TOKENIZERS if builder.startswith(f"{name}_")), key=len)
 
 
 def _component(builder: str, how: str = "") -> str:
-    """The builder with its adapter in front and its checkpoint behind."""
+    """Return the builder with its adapter in front and its checkpoint behind."""
     name = "_".join(filter(None, (builder, _VARIANTS.get(builder))))
     return f"torchtune.models.{_module(builder)}.{how}{name}"
 
 
 def _checkpointer(key: str, builder: str) -> dict[str, Any]:
-    """What loads a model from where `tune download` puts it (_cli/download.py)."""
+    """Return what loads a model from where `tune download` puts it (_cli/download.py)."""
     module, count = _module(builder), _FILES[builder]
     ending = ("pytorch_model", "bin") if module in _BINARY else ("model", "safetensors")
     form = "{}-{{}}-of-{{}}.{}".format(*ending)
@@ -418,7 +419,7 @@ def _checkpointer(key: str, builder: str) -> dict[str, Any]:
 
 
 def _recipe(config: Config) -> str:
-    """The recipe that runs a job (_recipe_registry.py)."""
+    """Return the recipe that runs a job (_recipe_registry.py)."""
     several = config[EngineSettings.type] == "fsdp" or (gpus_of(config) or 1) > 1
     adapted = config[Training.adapter.type] in _LORA_OF
     how, method = "distributed" if several else "single_device", config[Training.method.name]
@@ -432,14 +433,14 @@ def _recipe(config: Config) -> str:
 
 
 def _launch(config: Config) -> str:
-    """What starts the recipe; those for one device take no launcher's arguments (_cli/run.py)."""
+    """Return what starts the recipe; those for one device take no launcher's arguments (_cli/run.py)."""
     recipe = _recipe(config)
     spread = () if recipe.endswith("single_device") else ("--nnodes {nodes} --nproc_per_node {each}",)
     return " ".join(("tune run", *spread, recipe, "--config {file}"))
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """The components of a recipe's config.
+    """Return the components of a recipe's config.
 
     Source: torchtune 0.6.1, recipes/configs/ and recipes/*.py; Qwen3 is of the commits since.
     """
@@ -465,7 +466,7 @@ def _written(config: Config) -> dict[str, Any]:
 
 
 def _sized(model: Mapping[str, Any], length: int | None) -> dict[str, Any]:
-    """A Llama of other sizes than those that have a builder of their own."""
+    """Return a Llama of other sizes than those that have a builder of their own."""
     usual = {"num_key_value_heads": model.get("num_attention_heads"), "max_position_embeddings": length or _LENGTH}
     sized = {**usual, **model}
     if model.get("model_type") != "llama" or any(sized.get(ours) is None for ours in _DIMENSIONS.values()):
@@ -475,7 +476,7 @@ def _sized(model: Mapping[str, Any], length: int | None) -> dict[str, Any]:
 
 
 def _model_keys(config: Config, builder: str) -> dict[str, Any]:
-    """The model's builder, with its adapter's places."""
+    """Return the model's builder, with its adapter's places."""
     kind = config[Training.adapter.type]
     if kind not in _LORA_OF:
         return {"model._component_": _component(builder)}
@@ -500,7 +501,7 @@ def _model_keys(config: Config, builder: str) -> dict[str, Any]:
 
 
 def _places(named: Any) -> list[str]:
-    """The matrices that adapters stand next to, one by one."""
+    """Return the matrices that adapters stand next to, one by one."""
     return (
         [*_ATTENTION, *_FEED_FORWARD]
         if named in (None, "all-linear")
@@ -532,7 +533,7 @@ _RATE = 2e-5
 
 
 def _loss_keys(config: Config, recipe: str) -> dict[str, Any]:
-    """The loss, and the teacher's."""
+    """Return the loss, and the teacher's."""
     if "dpo" in recipe:
         return {"loss._component_": "torchtune.rlhf.loss.DPOLoss"}
     chunked = str(config[Training.loss]).startswith("chunked")

@@ -112,13 +112,13 @@ class CausalLoss(NamedTuple):
 
 
 def release(read: Defaults, framework: str = "transformers") -> Release | None:
-    """The release of transformers, or of another framework, that a config names.
+    """Return the release of transformers, or of another framework, that a config names.
 
     A tool that drives transformers has the one that its release runs.
     """
     given, named = str(read.given(EngineSettings.framework_version) or ""), str(read.given(EngineSettings.framework))
     if named.lower() != framework:
-        return _beneath(named.lower(), given) if framework == "transformers" else None
+        return _transformers_of(named.lower(), given) if framework == "transformers" else None
     found = _RELEASE.match(given)
     if found is not None:
         return int(found[1]), int(found[2])
@@ -126,7 +126,7 @@ def release(read: Defaults, framework: str = "transformers") -> Release | None:
     return (int(major), 0) if major.isdecimal() and len(major) < 3 else None
 
 
-def _beneath(tool: str, version: str) -> Release | None:
+def _transformers_of(tool: str, version: str) -> Release | None:
     """The release of transformers that a tool's version runs; of one before the table's first, that of the first."""
     if tool not in _RUNS or not _TOOL.match(version):
         return None
@@ -137,7 +137,7 @@ def _beneath(tool: str, version: str) -> Release | None:
 
 
 def _numbers(version: str) -> tuple[int, int, int]:
-    """The three numbers of a release, zeros where it has none."""
+    """Return the three numbers of a release, zeros where it has none."""
     found = _TOOL.match(version)
     return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else (0, 0, 0)
 

@@ -50,7 +50,7 @@ def computes_in_fp32(family: str) -> bool:
 
 
 def _release(read: Defaults) -> tuple[int, int, int]:
-    """The release that a config names; the newest one where it names none."""
+    """Return the release that a config names; the newest one where it names none."""
     if str(read.given(EngineSettings.framework)).lower() != "unsloth":
         return _CAPS
     found = _RELEASE.match(str(read.given(EngineSettings.framework_version) or ""))
@@ -63,12 +63,12 @@ def shared_heads(read: Defaults, family: str) -> HeadsAs:
 
 
 def _fuses(family: str) -> tuple[int, int, int]:
-    """The release in which a family's loss became Unsloth's own."""
+    """Return the release in which a family's loss became Unsloth's own."""
     return _FUSES if family in _FAST else _MEASURES
 
 
 def loss_of(read: Defaults, family: str, rows: int) -> tuple[str, str] | None:
-    """The kind of loss of a family and the reason, if not the usual one."""
+    """Return the kind of loss of a family and the reason, if not the usual one."""
     found = _release(read)
     if found < _fuses(family) and (family not in _FAST or (found >= _CUTS and rows > _FEW)):
         return None

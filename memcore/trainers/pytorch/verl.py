@@ -206,7 +206,7 @@ def batch(normalized: dict[str, Any], ranks: object) -> None:
 
 
 def usual_reduction(config: Config) -> str:
-    """The dtype in which gradients are reduced where a job says nothing: without masters, that of products."""
+    """Return the dtype in which gradients are reduced where a job says nothing: without masters, that of products."""
     precision = str(config[Training.precision])
     if precision.endswith("-mixed"):
         return "fp32"
@@ -215,7 +215,7 @@ def usual_reduction(config: Config) -> str:
 
 
 def _written(config: Config) -> dict[str, Any]:
-    """The GPUs, the sequences of a mini-batch and what else several settings of a run give together."""
+    """Return the GPUs, the sequences of a mini-batch and what else several settings of a run give together."""
     given = config.get
     gpus = gpus_of(config) or 1
     most = given(Hardware.gpus_per_node) or _NODE

@@ -13,7 +13,7 @@ from memcore.tensors.tensor import Tensor
 def short_convolution(
     hidden_states: Tensor, weights: Weights, part: SpecialMixer, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """Two gates around a convolution over the last few tokens."""
+    """Return two gates around a convolution over the last few tokens."""
     name = part.module
     with hidden_states.tape.module(name):
         hidden_states = without_padding(hidden_states, context)

@@ -37,7 +37,7 @@ _CHUNKED: Shape = (DELTA_CHUNKS, DELTA_CHUNK)
 def gated_delta(
     hidden_states: Tensor, weights: Weights, part: SpecialMixer, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """A layer of the gated delta rule."""
+    """Return a layer of the gated delta rule."""
     name = part.module
     with hidden_states.tape.module(name):
         hidden_states = without_padding(hidden_states, context)
@@ -58,7 +58,7 @@ def gated_delta(
 def separate_delta(
     hidden_states: Tensor, weights: Weights, part: SpecialMixer, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """A layer of OLMo Hybrid: a projection for each input of the rule, and the gate of the output after it."""
+    """Return a layer of OLMo Hybrid: a projection for each input of the rule, and the gate of the output after it."""
     name = part.module
     with hidden_states.tape.module(name):
         hidden_states = without_padding(hidden_states, context)
@@ -95,7 +95,7 @@ def _decay(a: Tensor, weights: Weights, name: str) -> Tensor:
 def _ruled(
     query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor, part: SpecialMixer, context: Context
 ) -> Tensor:
-    """The rule, by kernels or in Python."""
+    """Return the rule, by kernels or in Python."""
     if context.recurrence.kernels == "fused":
         return chunk_gated_delta_rule(query, key, value, g, beta, grouped="grouped" in part.options)
     return _chunked(query, key, value, g, beta, part, context)

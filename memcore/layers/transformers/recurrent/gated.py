@@ -25,7 +25,7 @@ from memcore.tensors.tensor import Tensor
 def recurrent_gemma(
     input_states: Tensor, weights: Weights, part: SpecialMixer, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """A recurrent block."""
+    """Return a recurrent block."""
     name = part.module
     with input_states.tape.module(name):
         y_branch = projection(input_states, weights, f"{name}.linear_y", part)
@@ -65,7 +65,7 @@ def _rglru(activations: Tensor, weights: Weights, name: str, context: Context) -
 
 
 def _by_heads(x: Tensor, weights: Weights, name: str) -> Tensor:
-    """A matrix for each head, over (heads, b, s, width)."""
+    """Return a matrix for each head, over (heads, b, s, width)."""
     heads, batch, length, width = x.shape
     bias = insert(insert(weights[f"{name}_bias"], 1), 1)
     return baddbmm(bias, x, weights[f"{name}_weight"], ((heads,), (batch, length), (width,), (width,)))

@@ -8,7 +8,7 @@ from memcore.tensors.tensor import Parameter, Tape, Tensor
 
 
 def causal_conv1d(x: Tensor, weight: Parameter, bias: Parameter | None) -> Tensor:
-    """A depthwise convolution over (b, channels, s) in one kernel, with its activation; saves x."""
+    """Return a depthwise convolution over (b, channels, s) in one kernel, with its activation; saves x."""
     tape = x.tape
     inputs = [x, weight] if bias is None else [x, weight, bias]
     out = like(x, "causal_convolution")

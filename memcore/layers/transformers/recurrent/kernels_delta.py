@@ -52,7 +52,7 @@ def normalized(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _values(key: Tensor, wide: Shape, value: Tensor) -> list[Tensor]:
-    """The WY representation of a chunk: w and u."""
+    """Return the WY representation of a chunk: w and u."""
     return [new(key.tape, wide, key.dtype, "delta_values"), like(value, "delta_values")]
 
 
@@ -107,5 +107,5 @@ class _Backward:
         return new(self._tape, shape, dtype, rule)
 
     def _summed(self, x: Tensor) -> Tensor:
-        """A gradient summed over the value heads of a key head; autocast sums in fp32."""
+        """Return a gradient summed over the value heads of a key head; autocast sums in fp32."""
         return like(x, "sum", "fp32" if self._autocast else None)

@@ -42,7 +42,7 @@ def chunk_kda(query: Tensor, key: Tensor, value: Tensor, g: Tensor, beta: Tensor
 
 
 def _values(value: Tensor, count: int) -> list[Tensor]:
-    """The WY representation of a chunk, with decayed queries and keys."""
+    """Return the WY representation of a chunk, with decayed queries and keys."""
     return [new(value.tape, value.shape, value.dtype, "delta_values") for _ in range(count)]
 
 

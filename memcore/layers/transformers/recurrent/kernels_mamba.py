@@ -73,11 +73,11 @@ class _Inner:
     dtype: str
 
     def make(self, shape: Shape, rule: str = "scan", dtype: str | None = None) -> Tensor:
-        """A tensor in logical order."""
+        """Return a tensor in logical order."""
         return new(self.tape, shape, dtype or self.dtype, rule)
 
     def weight(self, name: str) -> Parameter:
-        """A parameter by its name in the module."""
+        """Return a parameter by its name in the module."""
         return self.weights[f"{self.part.module}.{name}"]
 
     def get(self, name: str) -> Parameter | None:
@@ -85,11 +85,11 @@ class _Inner:
         return self.weights.get(f"{self.part.module}.{name}")
 
     def product(self) -> Tensor:
-        """A weight times transposed rows, seen as (b, channels, s)."""
+        """Return a weight times transposed rows, seen as (b, channels, s)."""
         return new(self.tape, _CHANNELS, self.dtype, "matmul", order=_WIDE_FIRST)
 
     def time_steps(self) -> Tensor:
-        """The product with the time step's weight, and its norm (Falcon-Mamba)."""
+        """Return the product with the time step's weight, and its norm (Falcon-Mamba)."""
         delta = [self.product()]
         return self.normed(delta, ("b", "s", "D"), _CHANNELS)
 

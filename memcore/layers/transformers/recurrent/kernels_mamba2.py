@@ -211,7 +211,7 @@ class _Backward:
         return found
 
     def _summed(self) -> Tensor:
-        """The gradient of D from that of every chunk."""
+        """Return the gradient of D from that of every chunk."""
         weight = self._kernel.weight("D")
         dtype = "fp32" if weight is None else weight.dtype
         total = self._kernel.make(("H",), "fp32", "sum")

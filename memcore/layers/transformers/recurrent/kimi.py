@@ -24,7 +24,7 @@ _HEADS: Shape = ("B", "dk")
 def kimi_delta(
     hidden_states: Tensor, weights: Weights, part: SpecialMixer, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """A layer of Kimi delta attention."""
+    """Return a layer of Kimi delta attention."""
     name = part.module
     with hidden_states.tape.module(name):
         hidden_states = without_padding(hidden_states, context)

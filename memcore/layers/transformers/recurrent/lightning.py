@@ -22,7 +22,7 @@ _BUFFERS = ("slope_rate", "query_decay", "key_decay", "diagonal_decay")
 def lightning(
     hidden_states: Tensor, weights: Weights, part: SpecialMixer, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """A layer of lightning attention, and its last state."""
+    """Return a layer of lightning attention, and its last state."""
     name = part.module
     with hidden_states.tape.module(name):
         qkv_states = silu(projection(hidden_states, weights, f"{name}.qkv_proj", part))
@@ -57,7 +57,7 @@ def lightning(
 
 
 def _of_block(x: Tensor, index: int, part: SpecialMixer, context: Context) -> Tensor:
-    """A slice for one block."""
+    """Return a slice for one block."""
     recorded = context.recurrence.trips
     if recorded == 1:
         return x
@@ -65,13 +65,13 @@ def _of_block(x: Tensor, index: int, part: SpecialMixer, context: Context) -> Te
 
 
 def _last(part: SpecialMixer, context: Context) -> Axis:
-    """Tokens of the last block."""
+    """Return tokens of the last block."""
     if context.recurrence.even:
         return part.chunk
     return Shifted("s", -1, Quotient((Shifted(part.trips, -1, 1), part.chunk), 1))
 
 
 def _of_buffer(decay: Tensor, states: Tensor) -> Tensor:
-    """A slice of a buffer for a block of this size."""
+    """Return a slice of a buffer for a block of this size."""
     shape = tuple(states.shape[2] if axis == "q" else axis for axis in decay.shape)
     return Tensor(decay.tape, None, shape, decay.dtype)

@@ -20,7 +20,7 @@ from memcore.tensors.tensor import Parameter, Tensor
 def mamba(
     hidden_states: Tensor, weights: Weights, part: SpecialMixer, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """A Mamba mixer."""
+    """Return a Mamba mixer."""
     with hidden_states.tape.module(part.module):
         return _mixed(hidden_states, weights, part, context), None
 
@@ -63,7 +63,7 @@ def _upcast(weights: Weights, name: str) -> tuple[Tensor | None, Tensor, Tensor]
 
 
 def _normed(x: Tensor, which: str, weights: Weights, part: SpecialMixer) -> Tensor:
-    """The norm of a time step, of B or of C: with a weight in Jamba, without in Falcon-Mamba."""
+    """Return the norm of a time step, of B or of C: with a weight in Jamba, without in Falcon-Mamba."""
     name = f"{part.module}.{which}_layernorm"
     if "normed" in part.options:
         return norm(x, weights, Norm(name, "rms", x.shape[2:]))

@@ -32,7 +32,7 @@ _AND_ONE = Shifted(CHUNKS, 1, 1)
 def mamba2(
     hidden_states: Tensor, weights: Weights, part: SpecialMixer, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """A Mamba 2 mixer."""
+    """Return a Mamba 2 mixer."""
     with hidden_states.tape.module(part.module):
         return _mixed(hidden_states, weights, part, context), None
 
@@ -63,7 +63,7 @@ def _mixed(hidden_states: Tensor, weights: Weights, part: SpecialMixer, context:
 
 
 def _gated(scan_output: Tensor, gate: Tensor, weights: Weights, part: SpecialMixer) -> Tensor:
-    """The gate, with a norm after it, before it or without."""
+    """Return the gate, with a norm after it, before it or without."""
     name = f"{part.module}.norm.weight"
     if "normed" not in part.options:
         return mul(scan_output, silu(gate))

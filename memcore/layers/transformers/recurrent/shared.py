@@ -23,7 +23,7 @@ def without_padding(hidden_states: Tensor, context: Context) -> Tensor:
 
 
 def projection(x: Tensor, weights: Weights, name: str, part: SpecialMixer | None = None) -> Tensor:
-    """A linear layer by its full name, with its adapter if the mixer has one there."""
+    """Return a linear layer by its full name, with its adapter if the mixer has one there."""
     own = next((each for each in part.linears if each.name == name), None) if part is not None else None
     if own is not None and (own.adapter_dtype is not None or own.quantized is not None):
         return project(x, weights, own)
@@ -45,6 +45,6 @@ def causal_convolution(
 
 
 def constant(x: Tensor, part: SpecialMixer, context: Context, name: str) -> Tensor:
-    """A buffer of the module, whose memory is there from start to end."""
+    """Return a buffer of the module, whose memory is there from start to end."""
     shape = next(each.shape for each in part.constants if each.name == f"{part.module}.{name}")
     return Tensor(x.tape, None, shape, context.recurrence.stored)

@@ -18,7 +18,7 @@ from memcore.tensors.tensor import Tensor
 def attend_zamba2(
     hidden_states: Tensor, weights: Weights, part: Attention, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
-    """The attention module of the shared layer."""
+    """Return the attention module of the shared layer."""
     with hidden_states.tape.module(part.module):
         states = [project(hidden_states, weights, each) for each in part.inputs]
         for index, name in enumerate("qkv"):

@@ -30,7 +30,7 @@ _BUFFERS: Mapping[str, Sequence[tuple[str, str, Shape, str]]] = {
 
 
 def tower_buffers(network: Network) -> Sequence[Buffer]:
-    """The buffers of all towers."""
+    """Return the buffers of all towers."""
     return [
         Buffer(rule=rule, module=f"{root_of(tower.path)}{name}", shape=shape, dtype=dtype)
         for tower in network.towers[:1]
@@ -39,6 +39,6 @@ def tower_buffers(network: Network) -> Sequence[Buffer]:
 
 
 def root_of(path: str) -> str:
-    """The module of a tower given where its layers are, with the dot that ends it."""
+    """Return the module of a tower given where its layers are, with the dot that ends it."""
     marks = ("vision_tower.", "vision_model.", "visual.", "vpm.")
     return next(f"{path.partition(mark)[0]}{mark}" for mark in marks if mark in path)

@@ -48,7 +48,7 @@ class DecoderInputs:
     """Attention masks, where the family makes its own."""
 
     def after_layer(self, index: int, hidden_states: Tensor) -> Tensor:
-        """The decoder's hidden states after one of its layers."""
+        """Return the decoder's hidden states after one of its layers."""
         if index >= len(self.deep) or self.mask is None:
             return hidden_states
         return _deepened(hidden_states, self.mask, self.deep[index])
@@ -75,7 +75,7 @@ class Features:
 
     @property
     def merged(self) -> Tensor:
-        """The pooled output of towers that have one."""
+        """Return the pooled output of towers that have one."""
         if self.pooled is None:
             raise TypeError(self)
         return self.pooled
@@ -112,13 +112,13 @@ def _run_layer(context: Context, slot: Slot, hidden_states: Tensor, *rotary: Ten
 
 
 def layer_norm(step: Step, x: Tensor, name: str, kind: str = "layer") -> Tensor:
-    """A norm outside the layers."""
+    """Return a norm outside the layers."""
     with step.tape.at(name.rpartition(".")[0]):
         return norm(x, step.weights, Norm(name, kind))
 
 
 def linear_layer(step: Step, x: Tensor, name: str) -> Tensor:
-    """A matrix outside the layers."""
+    """Return a matrix outside the layers."""
     with step.tape.at(name):
         return linear(x, step.weights[f"{name}.weight"], step.weights.get(f"{name}.bias"))
 

@@ -51,7 +51,7 @@ def _floats(tape: Tape, *more: int) -> Tensor:
 
 
 def _second_of_two(tape: Tape) -> Tensor:
-    """An expression over a temporary."""
+    """Return an expression over a temporary."""
     first = _ints(tape)
     out = _ints(tape)
     del first

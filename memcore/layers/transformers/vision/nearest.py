@@ -23,7 +23,7 @@ from memcore.trace.step import Batch, Slot, Step
 
 
 def inputs(step: Step) -> Mapping[str, Tensor]:
-    """What the processor makes of images and sounds for each tower, in fp32: as wide as its layers."""
+    """Return what the processor makes of images and sounds for each tower, in fp32: as wide as its layers."""
     towers = step.recipe.network.towers
     return {
         positions(place): new(step.tape, ("bi", positions(place), *_width(tower)), "fp32", "pixels")
@@ -37,7 +37,7 @@ def _width(tower: Tower) -> tuple[str | int, ...]:
 
 
 def towers(step: Step, batch: Batch, embeds: Tensor) -> Tensor:
-    """The decoder's input with what towers make of their images or sounds."""
+    """Return the decoder's input with what towers make of their images or sounds."""
     network, dtype = step.recipe.network, step.recipe.precision.autocast or embeds.dtype
     rest = outside_layers(network)
     before = [weight for weight in rest if weight.kind != "projector"]
@@ -73,7 +73,7 @@ def _nearest(context: Context, slot: Slot, hidden_states: Tensor) -> Tensor:
 
 
 def _unknown(context: Context, slot: Slot, hidden_states: Tensor) -> Tensor:
-    """A layer of which no more is known than that it learns."""
+    """Return a layer of which no more is known than that it learns."""
     for weight in slot.weights.values():
         hidden_states = learned(hidden_states, weight)
     return hidden_states

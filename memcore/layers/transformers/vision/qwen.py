@@ -49,7 +49,7 @@ def image_features(step: Step, pixel_values: Tensor) -> Features:
 
 
 def tower(step: Step, pixel_values: Tensor) -> Features:
-    """The vision model over all images together."""
+    """Return the vision model over all images together."""
     pixel_values = to(pixel_values, step.weights[f"{_ROOT}.patch_embed.proj.weight"].dtype)
     return _TOWERS[step.recipe.network.towers[0].variant](step, pixel_values)
 

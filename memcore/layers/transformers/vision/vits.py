@@ -45,7 +45,7 @@ def _positions(step: Step, module: str, axis: str) -> Tensor:
 
 
 def patches(step: Step, module: str, pixel_values: Tensor) -> Tensor:
-    """A vector for each patch: a convolution, whose channels come last."""
+    """Return a vector for each patch: a convolution, whose channels come last."""
     weight, bias = step.weights[f"{module}.weight"], step.weights.get(f"{module}.bias")
     pixel_values = to(pixel_values, weight.dtype)
     with step.tape.at(module):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from memcore.servers.llamacpp.ggml.tensor import Tensor
+from memcore.symbols import round_up
 
 IN_PLACE = frozenset(
     [
@@ -67,11 +68,11 @@ class Buffer:
         self.free = [[0, _ENDLESS]]
 
     def aligned(self, size: int) -> int:
-        """A size rounded up to the alignment."""
-        return -(-size // self.alignment) * self.alignment
+        """Return a size rounded up to the alignment."""
+        return round_up(size, self.alignment)
 
     def take(self, size: int) -> int:
-        """The offset of a new block: in the smallest free one that is large enough, else behind everything."""
+        """Return the offset of a new block: in the smallest free one that is large enough, else behind everything."""
         size = self.aligned(size)
         self.largest = max(self.largest, size)
         best = None

@@ -39,14 +39,14 @@ class Graph:
 
 
 def leaf(kind: str, *ne: int, name: str = "", is_input: bool = False) -> Tensor:
-    """A tensor that nothing computes."""
+    """Return a tensor that nothing computes."""
     found = Tensor(kind, ne)
     found.name, found.input = name, is_input
     return found
 
 
 def apply(op: str, tensor: Tensor, *others: Tensor | None) -> Tensor:
-    """A result like the first operand: sums, products, activations, norms, rotations, softmax."""
+    """Return a result like the first operand: sums, products, activations, norms, rotations, softmax."""
     return Tensor(tensor.type, tensor.ne, op, (tensor, *others))
 
 
@@ -80,19 +80,19 @@ def permute(tensor: Tensor, *axes: int) -> Tensor:
 
 
 def transpose(tensor: Tensor) -> Tensor:
-    """The first two axes change places."""
+    """Swap the first two axes."""
     found = permute(tensor, 1, 0, 2, 3)
     found.op = "TRANSPOSE"
     return found
 
 
 def cont(tensor: Tensor, *ne: int) -> Tensor:
-    """A copy without gaps, with other axes if given."""
+    """Return a copy without gaps, with other axes if given."""
     return Tensor(tensor.type, ne or tensor.ne, "CONT", (tensor,))
 
 
 def cast(tensor: Tensor, kind: str) -> Tensor:
-    """A copy in another type (`ggml_cast`)."""
+    """Return a copy in another type (`ggml_cast`)."""
     return Tensor(kind, tensor.ne, "CPY", (tensor,))
 
 
@@ -102,12 +102,12 @@ def mul_mat(matrix: Tensor, tensor: Tensor) -> Tensor:
 
 
 def mul_mat_id(experts: Tensor, tensor: Tensor, ids: Tensor) -> Tensor:
-    """Every token's rows times the matrices of its experts."""
+    """Return every token's rows times the matrices of its experts."""
     return Tensor("F32", (experts.ne[1], ids.ne[0], tensor.ne[2]), "MUL_MAT_ID", (experts, tensor, ids))
 
 
 def gated(op: str, tensor: Tensor, up: Tensor | None = None) -> Tensor:
-    """An activation times an up projection: another tensor's, or the second half of each row (`ggml_glu`)."""
+    """Return an activation times an up projection: another tensor's, or the second half of each row (`ggml_glu`)."""
     width = tensor.ne[0] if up is not None else tensor.ne[0] // 2
     return Tensor(tensor.type, (width, *tensor.ne[1:]), op, (tensor, up))
 
@@ -132,9 +132,9 @@ def copy(tensor: Tensor, target: Tensor) -> Tensor:
     return found
 
 
-def inplace(op: str, tensor: Tensor) -> Tensor:
-    """A result in the operand's own memory (`ggml_clamp`, `ggml_scale_inplace`)."""
-    found = view(tensor, tensor.ne, op=op)
+def scale_inplace(tensor: Tensor) -> Tensor:
+    """Return a tensor scaled in its own memory (`ggml_scale_inplace`)."""
+    found = view(tensor, tensor.ne, op="SCALE")
     found.nb = tensor.nb
     return found
 
@@ -155,18 +155,16 @@ def sum_rows(tensor: Tensor) -> Tensor:
     return Tensor(tensor.type, (1, *tensor.ne[1:]), "SUM_ROWS", (tensor,))
 
 
-def concat(first: Tensor, second: Tensor, axis: int) -> Tensor:
-    """One tensor behind the other along an axis."""
-    ne = list(first.ne)
-    ne[axis] += second.ne[axis]
-    return Tensor(first.type, ne, "CONCAT", (first, second))
+def concat(first: Tensor, second: Tensor) -> Tensor:
+    """Concatenate two tensors along their first axis."""
+    return Tensor(first.type, (first.ne[0] + second.ne[0], *first.ne[1:]), "CONCAT", (first, second))
 
 
-def shaped(op: str, ne: Sequence[int], *operands: Tensor | None, kind: str = "F32") -> Tensor:
-    """The result of an operation with a shape of its own."""
-    return Tensor(kind, ne, op, operands)
+def shaped(op: str, ne: Sequence[int], *operands: Tensor | None) -> Tensor:
+    """Return the fp32 result of an operation with a shape of its own."""
+    return Tensor("F32", ne, op, operands)
 
 
 def strides(tensor: Tensor) -> tuple[int, ...]:
-    """Those that it had without gaps."""
+    """Return the strides that it would have without gaps."""
     return contiguous_strides(tensor.type, tensor.ne)

@@ -109,7 +109,7 @@ class Scheduler:
         return home
 
     def _holder(self, place: str, tensor: Tensor) -> str | None:
-        """The device of a buffer, if it can compute the node."""
+        """Return the device of a buffer, if it can compute the node."""
         return place if self._by_name[place].supports(tensor) else None
 
     def _spread(self, nodes: Sequence[Tensor], *, skips_host: bool) -> None:
@@ -130,7 +130,7 @@ class Scheduler:
         return max(able, key=lambda name: (held(name), -self.names.index(name)))
 
     def _home(self, tensor: Tensor) -> str | None:
-        """The device whose memory holds a tensor."""
+        """Return the device whose memory holds a tensor."""
         owner = tensor.view if tensor.view is not None else tensor
         return owner.place or self._device.get(id(tensor)) or self._device.get(id(owner))
 
@@ -160,7 +160,7 @@ class Scheduler:
         return splits
 
     def _foreign_weight(self, node: Tensor, device: str) -> bool:
-        """A weight that must be copied begins a new run, so that the memory of the one before is free again."""
+        """Return whether a weight must be copied; such a node begins a new run, which frees the former one's memory."""
         return any(source.weight and source.place != device for source in node.src)
 
     def _copy_inputs(self, node: Tensor, split: _Split) -> None:

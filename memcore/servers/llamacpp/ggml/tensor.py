@@ -59,7 +59,7 @@ class Tensor:
 
     @property
     def bytes(self) -> int:
-        """Its data (`ggml_nbytes`), for a tensor that is no view."""
+        """Return its data (`ggml_nbytes`), for a tensor that is no view."""
         return prod(self.ne[1:]) * row_bytes(self.type, self.ne[0])
 
     @property
@@ -69,7 +69,7 @@ class Tensor:
 
     @property
     def contiguous(self) -> bool:
-        """Its elements lie one after the other."""
+        """Return whether its elements lie one after the other."""
         return self.nb == contiguous_strides(self.type, self.ne)
 
     def like(self, other: Tensor) -> bool:
@@ -78,7 +78,7 @@ class Tensor:
 
 
 def contiguous_strides(kind: str, ne: tuple[int, ...]) -> tuple[int, ...]:
-    """Bytes from one element of each axis to the next, of a tensor without gaps."""
+    """Return bytes from one element of each axis to the next, of a tensor without gaps."""
     block = BLOCK_TYPES[kind]
     first = block.row_bytes + ne[0] * block.bytes // block.elements
     return (block.bytes, first, first * ne[1], first * ne[1] * ne[2])

@@ -47,7 +47,7 @@ def adapted_rows(
 
 
 def product(x: Tensor, weight: Parameter, shape: Shape, how: MegatronPlan) -> Tensor:
-    """A product with one of an adapter's matrices: keeps its input."""
+    """Return a product with one of an adapter's matrices: keeps its input."""
     tape, own = x.tape, x.shape
     out = new(tape, shape, x.dtype, "linear")
     if tracked(x, weight):

@@ -62,7 +62,7 @@ def attention(
 
 
 def projected(x: Tensor, part: Linear, weights: Weights, around: LayerContext) -> Tensor:
-    """The product with a layer's last matrix; its bias is added later."""
+    """Return the product with a layer's last matrix; its bias is added later."""
     group = opened(around.offloads, "attn_proj")
     x = group.start(x)
     with group:
@@ -149,7 +149,7 @@ def _kernel(part: Attention | LatentAttention, around: LayerContext) -> str:
 
 
 def heads_of(part: Attention | LatentAttention) -> Heads:
-    """The symbols of an attention layer as its kernels see them."""
+    """Return the symbols of an attention layer as its kernels see them."""
     own = part.heads
     key, groups = (own.key, own.groups) if part.grouped else (own.query, 1)
     padded: Axis = Rounded(own.width, 8) if own.unaligned else own.width

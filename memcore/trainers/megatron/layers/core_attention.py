@@ -43,7 +43,7 @@ def flash(query: Tensor, key: Tensor, value: Tensor, core: Core) -> Tensor:
 
 
 def flash_kernel(query: Tensor, key: Tensor, value: Tensor, core: Core) -> Tensor:
-    """The kernel alone, for heads that come before tokens, however they lie."""
+    """Return the kernel alone, for heads that come before tokens, however they lie."""
     tape = query.tape
     needs = tracked(query, key, value)
     saved = save(tape, query, key, value) if needs else []

@@ -25,7 +25,7 @@ Run = Callable[[Tensor, Tensor], Tensor]
 def _node(
     x: Tensor, shape: Shape, rule: str, back: str, kept: Tensor | None = None, dtype: str | None = None
 ) -> Tensor:
-    """A tensor of another shape, whose gradient is one of the input's."""
+    """Return a tensor of another shape, whose gradient is one of the input's."""
     tape, before, full = x.tape, x.dtype, x.shape
     out = new(tape, shape, dtype or x.dtype, rule)
     if tracked(x):
@@ -148,7 +148,7 @@ def _permuted(x: Tensor, indices: Tensor, rows: Shape = (ROWS,)) -> Tensor:
 
 
 def _picked(weights: Tensor, rows: Shape, indices: Tensor) -> Tensor:
-    """The weight of each row."""
+    """Return the weight of each row."""
     return _node(weights, rows, "gather", "gather_backward", indices)
 
 

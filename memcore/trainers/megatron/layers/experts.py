@@ -43,13 +43,13 @@ def experts(x: Tensor, part: Experts, weights: Weights, around: LayerContext) ->
 
 def _layer(x: Tensor, part: Experts, weights: Weights, around: LayerContext, plan: Plan) -> Tensor:
     with x.tape.module(part.module):
-        beside = shared_result(x, part, weights, around)
+        shared = shared_result(x, part, weights, around)
         with x.tape.module("router"):
             probabilities, routed = route(x, weights[f"{part.router.name}.weight"], part, plan)
 
         if around.how.graphs is not None and "moe_router" in around.how.graphs.modules:
             x, probabilities, routed = (leave(each) for each in (x, probabilities, routed))
-            beside = beside if beside is None else leave(beside)
+            shared = shared if shared is None else leave(shared)
 
         def run(rows: Tensor, scale: Tensor) -> Tensor:
             return run_rows(rows, scale, part, weights, around, plan)
@@ -58,7 +58,7 @@ def _layer(x: Tensor, part: Experts, weights: Weights, around: LayerContext, pla
         out = DISPATCHERS[plan.dispatcher](x, probabilities, routed, part, plan, run)
         del x, probabilities, routed
         out = linear(out, part.latent[1], weights, around.how) if part.latent else out
-        return out if beside is None else add(out, beside)
+        return out if shared is None else add(out, shared)
 
 
 def shared_result(x: Tensor, part: Experts, weights: Weights, around: LayerContext) -> Tensor | None:
@@ -78,14 +78,14 @@ def shared_result(x: Tensor, part: Experts, weights: Weights, around: LayerConte
 
 
 def run_rows(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, around: LayerContext, plan: Plan) -> Tensor:
-    """Two products with the matrices of each row's expert; the weights are applied between them."""
+    """Return two products with the matrices of each row's expert; the weights are applied between them."""
     how, offloads = around.how, around.offloads if plan.grouped else None
     up, down = (weights[each.name] for each in part.experts if each.name.endswith("weight"))
-    beside = {each.name.rpartition(".lora_")[0]: _matrices(part, each.name, weights) for each in part.adapters}
+    adapters = {each.name.rpartition(".lora_")[0]: _matrices(part, each.name, weights) for each in part.adapters}
 
     def product(x: Tensor, weight: Parameter) -> Tensor:
         out = _product(x, weight, how, plan)
-        matrices = beside.get(weight.name.removesuffix(".weight"))
+        matrices = adapters.get(weight.name.removesuffix(".weight"))
         return out if matrices is None else adapted_rows(out, x, _rows(x), matrices, how)
 
     with rows.tape.module("experts"):
@@ -172,7 +172,7 @@ def _product(x: Tensor, weight: Parameter, how: MegatronPlan, plan: Plan) -> Ten
 
 
 def _rows(x: Tensor) -> Shape:
-    """The axes of x that a product leaves."""
+    """Return the axes of x that a product leaves."""
     return x.shape[: 1 if x.shape[0] == ROWS else len(x.shape) - 1]
 
 

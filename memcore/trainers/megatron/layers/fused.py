@@ -31,7 +31,7 @@ def _norm_backward(gradients: list[Gradient], saved: list[Tensor], affine: list[
 
 
 def norm(x: Tensor, part: Norm, weights: Mapping[str, Parameter], backward: Backward = _norm_backward) -> Tensor:
-    """A norm that is a module of its own: keeps its input, in order, and statistics."""
+    """Return a norm that is a module of its own: keeps its input, in order, and statistics."""
     tape = x.tape
     affine = [weights[each.name] for each in part.weights()]
     x = contiguous(x)
@@ -95,7 +95,7 @@ def swiglu(x: Tensor, bias: Parameter | None, width: Axis) -> Tensor:
 
 
 def spelled_out(x: Tensor, bias: Parameter | None, activation: str, *, gated: bool) -> Tensor:
-    """The activation without fusion: each step is an operation of PyTorch."""
+    """Return the activation without fusion: each step is an operation of PyTorch."""
     if bias is not None:
         x = add(x, bias)
     act = COMPILED.get(activation, ACTIVATIONS[activation])

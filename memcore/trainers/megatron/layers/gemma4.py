@@ -56,7 +56,7 @@ def _experts(
     if plan is None:
         raise TypeError(around.how)
     with x.tape.module(part.module):
-        beside = shared_result(shared, part, weights, around)
+        added = shared_result(shared, part, weights, around)
         with x.tape.module("router"):
             scales = [weights[each.name] for each in part.routing]
             given = scale(mul(rms_norm(routed_by, None, weights), scales[0]))
@@ -70,7 +70,7 @@ def _experts(
         out = DISPATCHERS[plan.dispatcher](x, probabilities, routed, part, plan, run)
         del x, probabilities, routed
         out = rms_norm(out, norms[0], weights)
-        return out if beside is None else add(out, rms_norm(beside, norms[1], weights))
+        return out if added is None else add(out, rms_norm(added, norms[1], weights))
 
 
 def rms_norm(x: Tensor, part: Norm | None, weights: Weights) -> Tensor:

@@ -41,7 +41,7 @@ def captured(graphs: Graphs | None, layer: Layer) -> bool:
 
 
 def enter(x: Tensor, graphs: Graphs) -> Tensor:
-    """A graph's input; from here on everything is in its pool."""
+    """Return a graph's input; from here on everything is in its pool."""
     tape = x.tape
     pooled = x.storage is not None and tape.blocks[x.storage.block].pool == CAPTURED
     if graphs.own_inputs:
@@ -58,7 +58,7 @@ def enter(x: Tensor, graphs: Graphs) -> Tensor:
 
 
 def leave(x: Tensor) -> Tensor:
-    """A graph's output, whose gradient is copied to where it stays."""
+    """Return a graph's output, whose gradient is copied to where it stays."""
     tape = x.tape
     tape.pool = "default"
     out = view(x, x.shape, x.order, x.cut)

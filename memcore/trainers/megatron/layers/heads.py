@@ -18,7 +18,7 @@ from memcore.trainers.megatron.step_plan import MegatronPlan
 
 
 def plan(step: Step) -> MegatronPlan:
-    """The recipe's part for Megatron."""
+    """Return the recipe's part for Megatron."""
     found = step.recipe.plan(MegatronPlan)
     if found is None:
         raise TypeError(step.recipe)
@@ -28,7 +28,7 @@ def plan(step: Step) -> MegatronPlan:
 def head(
     step: Step, states: list[Tensor], labels: Tensor, mask: Tensor, how: MegatronPlan
 ) -> tuple[Tensor, Tensor | None]:
-    """The losses of further tokens, and of the next one."""
+    """Return the losses of further tokens, and of the next one."""
     x, *further = states
     del states
     for place, state in enumerate(further):
@@ -43,7 +43,7 @@ def head(
 
 
 def _scores(step: Step, x: Tensor, part: Linear, how: MegatronPlan) -> Tensor:
-    """One output of each token, of which those of last tokens are compared with labels.
+    """Return one output of each token, of which those of last tokens are compared with labels.
 
     Source: mcore-bridge 1.5, model/gpt_model.py (`OutputLayerLinear`: every rank has all of it, and all tokens);
     ms-swift 4.5, megatron/trainers/trainer.py (`seq_cls_loss_func`).

@@ -105,7 +105,7 @@ def _heads(
 
 
 def _up(x: Tensor, before: Norm | None, part: Linear, weights: Weights, around: LayerContext) -> Tensor:
-    """A projection out of a latent space, behind its norm if it has one."""
+    """Return a projection out of a latent space, behind its norm if it has one."""
     how = around.how
     if before is None or before.kind.endswith("plain"):
         return (local_linear if around.local else linear)(x, part, weights, how)
@@ -115,7 +115,7 @@ def _up(x: Tensor, before: Norm | None, part: Linear, weights: Weights, around: 
 
 
 def _split(x: Tensor, widths: tuple[Axis, Axis]) -> list[Tensor]:
-    """Two slices of the last axis; their gradients are concatenated."""
+    """Return two slices of the last axis; their gradients are concatenated."""
     last = len(x.shape) - 1
     outs = [view(x, (*x.shape[:-1], width), x.order, cut=last) for width in widths]
     if tracked(x):

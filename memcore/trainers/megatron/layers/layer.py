@@ -83,7 +83,7 @@ def _mixer(
 def _ffn(
     x: Tensor, ffn: Ffn, before: Norm, weights: Weights, around: LayerContext, group: Group
 ) -> tuple[Tensor, Parameter | None]:
-    """A feed-forward layer behind its norm; a dense one may be recomputed as a whole."""
+    """Return a feed-forward layer behind its norm; a dense one may be recomputed as a whole."""
     how = around.how
     if isinstance(ffn, FeedForward):
         bias = weights.get(f"{ffn.down.name}.bias")

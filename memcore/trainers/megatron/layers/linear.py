@@ -35,13 +35,13 @@ def lowered(x: Tensor, part: Linear | None, how: MegatronPlan) -> Tensor:
 
 
 def lowered_gradient(gradient: Tensor, how: MegatronPlan) -> list[Tensor]:
-    """The rows and the columns of a gradient in FP8, as long as both products take."""
+    """Return the rows and the columns of a gradient in FP8, as long as both products take."""
     copies = 0 if how.fp8 is None else 2
     return [new(gradient.tape, gradient.shape, "fp8", "fp8_operand") for _ in range(copies)]
 
 
 def gathered(x: Tensor) -> Tensor:
-    """All ranks' tokens in one tensor."""
+    """Return all ranks' tokens in one tensor."""
     return new(x.tape, (whole(x.shape[0]), *x.shape[1:]), x.dtype, "megatron_all_gather")
 
 
@@ -56,12 +56,12 @@ def clear(x: Tensor) -> None:
 
 
 def parameters(weights: Weights, part: Linear) -> tuple[Parameter, Parameter | None]:
-    """A linear layer's matrix and bias."""
+    """Return a linear layer's matrix and bias."""
     return weights[f"{part.name}.weight"], weights.get(f"{part.name}.bias")
 
 
 def _result(x: Tensor, weight: Parameter, shape: Shape | None = None, dtype: str | None = None) -> Tensor:
-    """The product; x ends in the axes that the matrix sums over."""
+    """Return the product; x ends in the axes that the matrix sums over."""
     rows = (shape or x.shape)[: len(x.shape) - len(weight.inner)]
     return new(x.tape, (*rows, *weight.outer), dtype or x.dtype, "linear")
 

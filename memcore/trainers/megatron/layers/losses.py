@@ -12,7 +12,7 @@ from memcore.tensors.tensor import Tensor
 
 
 def vocab_parallel_cross_entropy(logits: Tensor, labels: Tensor, kind: str) -> Tensor:
-    """A loss for each token, fp32; keeps the probabilities, which become the gradient."""
+    """Return a loss for each token, fp32; keeps the probabilities, which become the gradient."""
     if kind == "te":
         return _over_the_logits(logits, labels)
     tape = logits.tape

@@ -16,7 +16,7 @@ from memcore.trainers.megatron.layers.linear import Weights, linear, norm_linear
 
 
 def mamba(x: Tensor, part: SpecialMixer, before: Norm, weights: Weights, around: LayerContext) -> Tensor:
-    """One kernel for convolution, scan and gate; norm and projections are modules of their own."""
+    """Run one kernel for convolution, scan and gate; norm and projections are modules of their own."""
     how, tape = around.how, x.tape
     projection, output = _linear(part, "in_proj"), _linear(part, "out_proj")
     with tape.module(part.module):
@@ -35,6 +35,6 @@ def mamba(x: Tensor, part: SpecialMixer, before: Norm, weights: Weights, around:
 
 
 def _linear(part: SpecialMixer, name: str) -> Linear:
-    """One of its matrices."""
+    """Return one of its matrices."""
     weight = next(each for each in part.parameters if each.name == f"{part.module}.{name}.weight")
     return Linear(f"{part.module}.{name}", weight.outer, weight.inner, split=weight.split)

@@ -48,7 +48,7 @@ def check(network: Network) -> None:
 
 
 def buffers(network: Network) -> Sequence[Buffer]:
-    """The angles of all positions, which the rotary module caches."""
+    """Return the angles of all positions, which the rotary module caches."""
     turned = next((one.mixer.heads.rotated for one in network.kinds if isinstance(one.mixer, Attention)), None)
     own = ("none", MULTIMODAL)
     turns = any(isinstance(one.mixer, Attention) and one.mixer.rotary not in own for one in network.kinds)
@@ -59,7 +59,7 @@ def buffers(network: Network) -> Sequence[Buffer]:
 
 
 def forward(step: Step, batch: Batch, *, local: bool) -> tuple[Tensor, Tensor | None]:
-    """The loss of one micro-batch, or on an earlier stage its hidden states."""
+    """Return the loss of one micro-batch, or on an earlier stage its hidden states."""
     return _MODELS[step.recipe.network.embedding_and_head.start](step, batch, local=local)
 
 

@@ -78,7 +78,7 @@ class Group(AbstractContextManager[None]):
         self._tape: Tape | None = None
 
     def start(self, x: Tensor) -> Tensor:
-        """The module's input; when its gradient is there, the next group comes back."""
+        """Return the module's input; when its gradient is there, the next group comes back."""
         owner = self._owner
         if owner is None:
             return x
@@ -155,7 +155,7 @@ class Groups:
         self._arrived: list[Storage] = []
 
     def group(self, name: str) -> Group:
-        """A module's."""
+        """Return a module's group."""
         return Group(name, self if name in self._plan.modules else None)
 
     def leaves(self, name: str) -> bool:
@@ -203,12 +203,12 @@ NO_GROUP = Group()
 
 
 def opened(groups: Groups | None, name: str) -> Group:
-    """A module's group, or one that does nothing."""
+    """Return a module's group, or one that does nothing."""
     return NO_GROUP if groups is None else groups.group(name)
 
 
 def groups_of(layer: Layer, how: MegatronPlan) -> Iterable[str]:
-    """The modules of a layer that can be offloaded; a norm is one where no matrix is fused with it."""
+    """Yield the modules of a layer that can be offloaded; a norm is one where no matrix is fused with it."""
     again = frozenset[str]() if how.recompute is None else how.recompute.modules
     for mixer in layer.mixers:
         if isinstance(mixer, LatentAttention):

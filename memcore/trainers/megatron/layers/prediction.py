@@ -25,7 +25,7 @@ Layer = Callable[[Slot, Tensor], Tensor]
 
 
 def split(slots: Sequence[Slot]) -> tuple[list[Slot], list[list[Slot]]]:
-    """The layers of the decoder, and those of each further token."""
+    """Return the layers of the decoder, and those of each further token."""
     first = next((place for place, slot in enumerate(slots) if slot.layer.extra is not None), len(slots))
     depths: list[list[Slot]] = []
     for slot in slots[first:]:
@@ -52,7 +52,7 @@ def predicted(
 
 
 def _depth(step: Step, slots: Sequence[Slot], x: Tensor, added: Tensor, run: Layer, how: MegatronPlan) -> Tensor:
-    """One further token: the first layer is given its embedding."""
+    """Predict one further token: the first layer is given its embedding."""
     for place, slot in enumerate(slots):
         is_last, given = place == len(slots) - 1, [] if place else [added]
 
@@ -114,7 +114,7 @@ def _projection(extra: Extra) -> Linear:
 
 
 def _whole(x: Tensor, how: MegatronPlan) -> Tensor:
-    """All ranks' elements of each token, gathered and put side by side; a rank then views its own tokens."""
+    """Return all ranks' elements of each token, gathered and put side by side; a rank then views its own tokens."""
     shape = (*x.shape[:2], whole(x.shape[2]))
     if not how.tensor:
         return view_of(x, shape)

@@ -151,7 +151,7 @@ def _map(indices: Tensor, logits: Tensor) -> Tensor:
 
 
 def _balanced(probabilities: Tensor, logits: Tensor, part: Experts) -> Tensor:
-    """The auxiliary loss: scores of all experts, kept for its gradient, and a map of its own."""
+    """Return the auxiliary loss: scores of all experts, kept for its gradient, and a map of its own."""
     scores = softmax(logits, "fp32")
     indices, values = _topk(scores.detach(), part)
     routed = _map(indices, logits)

@@ -126,7 +126,7 @@ def _bridge_qwen3(step: Step, batch: Batch, how: MegatronPlan) -> tuple[Tensor, 
 
 
 def _selected(x: Tensor, shape: Shape, rule: str) -> Tensor:
-    """A copy of a rank's part, whose gradient is put into zeros of the full size.
+    """Return a copy of a rank's part, whose gradient is put into zeros of the full size.
 
     Of features (`split_deepstack_embs`) that is what the rank has that has most tokens of images.
     """

@@ -27,7 +27,7 @@ _RANK: Axis = "ra"
 
 
 def targets_of(model: Model) -> tuple[str, ...]:
-    """The last parts of the names of linear layers."""
+    """Return the last parts of the names of linear layers."""
     found: dict[str, None] = {}
     for layer in model.network.kinds:
         for each in _linears(layer):
@@ -94,7 +94,7 @@ def _linear(part: Linear, dtype: str, dropout: float) -> Linear:
 
 
 def _factors(weight: Weight, dtype: str, each: bool) -> Iterator[Weight]:
-    """An adapter next to the matrices of all experts of a rank."""
+    """Yield an adapter next to the matrices of all experts of a rank."""
     many, outer, inner = weight.axes
     layer = weight.name.removesuffix(".weight")
     front: tuple[Shape, ...] = ((split_over(many[0], "ep"),),) if each else ()

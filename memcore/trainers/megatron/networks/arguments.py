@@ -26,7 +26,7 @@ LETTERS = "M*-E"
 
 
 def read_arguments(reader: Reader) -> Model:
-    """The network that Megatron's arguments describe."""
+    """Return the network that Megatron's arguments describe."""
     architecture = reader.choice("architecture", ARCHITECTURES) if reader.has("architecture") else "gpt"
     norm = reader.choice("normalization", tuple(_NORMS)) if reader.has("normalization") else "LayerNorm"
     reader.symbol("h", reader.integer("hidden_size"))
@@ -124,7 +124,7 @@ class _Rows:
         )
 
     def dense(self) -> Ffn:
-        """The feed-forward layer."""
+        """Return the feed-forward layer."""
         width = self.reader.symbol("f", self._width())
         return parts.dense(self.style, width, self.activation, gated=self.gated)
 
@@ -157,14 +157,14 @@ class _Rows:
         return parts.sparse(self.style, routing, self.activation, gated=self.gated)
 
     def layer(self, mixer: Mixer | None, ffn: Ffn | None, residual: str = RESIDUAL) -> Layer:
-        """A layer with a norm before each part."""
+        """Return a layer with a norm before each part."""
         names = [*(["input_layernorm"] if mixer else []), *(["pre_mlp_layernorm"] if ffn else [])]
         norms = tuple(self.style.normed(name) for name in names)
         return Layer(mixer=mixer, feed_forward=ffn, residual=residual, norms=norms, dropout=self.style.dropout)
 
 
 def latent_heads(reader: Reader, heads: int, plain: int, turned: int, value: int, latent: int) -> Heads:
-    """The symbols of multi-head latent attention, named as in `rows.Latent`."""
+    """Return the symbols of multi-head latent attention, named as in `rows.Latent`."""
     a, width = reader.symbol("a", heads), plain + turned
     reader.symbol("p", plain)
     reader.symbol("lk", latent)
@@ -212,7 +212,7 @@ def _sparse_layers(reader: Reader, count: int) -> list[bool]:
 
 
 def _spelled(text: str) -> object:
-    """A list written as in Python, no longer than any model: `([0]*3+[1]*58)`, or a number."""
+    """Return a list written as in Python, no longer than any model: `([0]*3+[1]*58)`, or a number."""
     bare = text.replace(" ", "").removeprefix("(").removesuffix(")")
     if bare.isdecimal() and len(bare) <= INTEGER_DIGITS:
         return int(bare)
@@ -229,7 +229,7 @@ def _spelled(text: str) -> object:
 
 
 def _pattern(reader: Reader) -> tuple[str, str]:
-    """The key of a hybrid pattern, and the pattern."""
+    """Return the key of a hybrid pattern, and the pattern."""
     key = "hybrid_override_pattern" if reader.has("hybrid_override_pattern") else "hybrid_layer_pattern"
     text = reader.value(key)
     if not isinstance(text, str) or set(text) - set(f"{LETTERS}|/") or not text.strip("|/"):
@@ -248,7 +248,7 @@ def _stage_starts(reader: Reader) -> tuple[int, ...]:
 
 
 def _hybrid(reader: Reader, rows: _Rows) -> Runs:
-    """A layer for each letter; `|` ends a pipeline stage, `/` begins a depth that predicts further tokens."""
+    """Return a layer for each letter; `|` ends a pipeline stage, `/` begins a depth that predicts further tokens."""
     key, text = _pattern(reader)
     if not text:
         return []
@@ -286,7 +286,7 @@ def mamba_sizes(reader: Reader, heads: int, width: int, groups: int, state: int,
 
 
 def _t5(reader: Reader, rows: _Rows) -> Runs:
-    """An encoder, and a decoder that looks at its result."""
+    """Return an encoder, and a decoder that looks at its result."""
     mixer, ffn = rows.attention(bidirectional=True), rows.dense()
     encoder = rows.layer(mixer, ffn, ENCODER)
     names = ("input_layernorm", "pre_cross_attn_layernorm", "pre_mlp_layernorm")

@@ -30,7 +30,7 @@ _FEW = 8
 
 
 def as_megatron(model: Model, towers: Mapping[str, str] = MappingProxyType({})) -> Model:
-    """The network as Megatron-Core builds it; `towers`: how those of each family stand, all others are refused.
+    """Return the network as Megatron-Core builds it; `towers`: how those of each family stand, all others are refused.
 
     Raises UnsupportedError for what it has no counterpart of.
     """
@@ -77,7 +77,7 @@ def _converted(model: Model, standing: frozenset[tuple[str, str]]) -> Model:
 
 
 def _towers(model: Model, towers: Mapping[str, str], sizes: dict[str, int]) -> tuple[Tower, ...]:
-    """The vision towers, where there are some."""
+    """Return the vision towers, where there are some."""
     network = model.network
     if not network.towers:
         return ()

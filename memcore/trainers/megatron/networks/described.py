@@ -35,7 +35,7 @@ _GROUPED: Mapping[str, str] = {"moe_router_num_groups": "n_group", "moe_router_g
 
 
 def described(config: Config) -> dict[str, Any] | None:
-    """The arguments for a config's model, by name; None where they cannot describe it, or do already."""
+    """Return the arguments for a config's model, by name; None where they cannot describe it, or do already."""
     try:
         model = find_model(config.model)
         if model.network.family == FAMILY:
@@ -47,7 +47,7 @@ def described(config: Config) -> dict[str, Any] | None:
         again = find_model(found)
     except MemcoreError:
         return None
-    return found if _same(own, again) else None
+    return found if _same_network(own, again) else None
 
 
 def numbers(config: Config) -> dict[str, Any]:
@@ -73,7 +73,9 @@ def unsaid(config: Config) -> dict[str, str]:
 
 
 def of_all(model: Any, targets: Sequence[str]) -> str | list[str]:
-    """`all-linear` for the names of all linear layers of a model that get an adapter, else the names.
+    """Return `all-linear` for the names of all linear layers of a model that get an adapter, else the names.
+
+    A file may name no model: then these are all of them.
 
     >>> four = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
     >>> of_all("llama-3.1-8b", four), of_all("deepseek-ai/DeepSeek-V2-Lite", four)[:2]
@@ -172,7 +174,7 @@ def _experts(sparse: Experts, sizes: Mapping[str, int], *, first: bool) -> Itera
 
 
 def _spelled(kinds: list[int]) -> str:
-    """Which layers have experts, as Megatron's examples write it: `([0]*3+[1]*58)`."""
+    """Return which layers have experts, as Megatron's examples write it: `([0]*3+[1]*58)`."""
     runs: list[tuple[int, int]] = []
     for each in kinds:
         last = runs[-1] if runs and runs[-1][0] == each else None
@@ -190,7 +192,7 @@ def _size(axis: Axis, sizes: Mapping[str, int]) -> int:
 
 
 def _usual(layer: Layer) -> bool:
-    """Whether a layer has attention and a feed-forward layer, as all of `pretrain_gpt.py` have."""
+    """Return whether a layer has attention and a feed-forward layer, as all of `pretrain_gpt.py` have."""
     return isinstance(layer.mixer, (Attention, LatentAttention)) and layer.feed_forward is not None
 
 
@@ -199,16 +201,16 @@ def _order(model: Model) -> Iterator[Layer]:
         yield from run * times
 
 
-def _same(one: Model, other: Model) -> bool:
-    """Whether two networks have the same layers of the same sizes, apart from dropout, which is a setting."""
+def _same_network(one: Model, other: Model) -> bool:
+    """Return whether two networks have the same layers of the same sizes, apart from dropout, which is a setting."""
     if one.network.towers or any(one.sizes.get(name) != size for name, size in other.sizes.items() if name != "P"):
         return False
-    pairs = [(_quiet(a), _quiet(b)) for a, b in {*zip(_order(one), _order(other), strict=False)}]
+    pairs = [(_without_dropout(a), _without_dropout(b)) for a, b in {*zip(_order(one), _order(other), strict=False)}]
     ends = (_without(each.network.embedding_and_head) for each in (one, other))
     return one.num_layers == other.num_layers and all(a == b for a, b in pairs) and len({*ends}) == 1
 
 
-def _quiet(layer: Layer) -> Layer:
+def _without_dropout(layer: Layer) -> Layer:
     mixer, ffn = layer.mixer, layer.feed_forward
     ffn = replace(ffn, groups=None) if isinstance(ffn, Experts) else ffn
     mixer = mixer if mixer is None else replace(mixer, dropout=0.0)

@@ -40,7 +40,7 @@ def _is_sparse(layer: Layer) -> bool:
 
 
 def gemma4_layer(layer: Layer, style: Style, rows: Axis) -> Layer:
-    """A layer; `rows`: heads of queries, keys and values together."""
+    """Return a layer; `rows`: heads of queries, keys and values together."""
     mixer, dense, experts = layer.mixer, layer.feed_forward, layer.second_feed_forward
     if not isinstance(mixer, Attention) or not isinstance(dense, FeedForward) or not isinstance(experts, Experts):
         raise TypeError(layer)

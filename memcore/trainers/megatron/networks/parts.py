@@ -37,7 +37,7 @@ class Style:
     attention_dropout: float = 0.0
 
     def normed(self, name: str, width: Axis = "h") -> Norm:
-        """A norm of this network."""
+        """Return a norm of this network."""
         return Norm(name, self.norm, (width,), bias=self.norm == "layer")
 
 
@@ -77,7 +77,7 @@ def attention(
 
 
 def sinks(part: Attention) -> Weight:
-    """A learned logit for each head (`softmax_type: learnable`; TransformerEngine's `softmax_offset`)."""
+    """Return a learned logit for each head (`softmax_type: learnable`; TransformerEngine's `softmax_offset`)."""
     return Weight(f"{part.module}.core_attention.softmax_offset", ((part.heads.query,),), "attention", split="outer")
 
 
@@ -136,7 +136,7 @@ def dense(
     kind: str = "feed-forward",
     hidden: Axis = "h",
 ) -> FeedForward:
-    """A feed-forward layer; gate and up projection are one matrix."""
+    """Return a feed-forward layer; gate and up projection are one matrix."""
     return FeedForward(
         module=module,
         gate=None,
@@ -171,7 +171,7 @@ class Routing:
 
 
 def sparse(style: Style, routing: Routing, activation: str, *, gated: bool) -> Experts:
-    """A layer of routed experts."""
+    """Return a layer of routed experts."""
     many, width, source = routing.experts, routing.width, routing.latent or "h"
     up: tuple[Axis, ...] = (2, width) if gated else (width,)
     first, second = "mlp.experts.linear_fc1", "mlp.experts.linear_fc2"
@@ -233,7 +233,7 @@ def mamba(sizes: Mapping[str, int]) -> SpecialMixer:
 
 
 def gated_delta(*, grouped: bool) -> SpecialMixer:
-    """A gated delta net; the symbols are those of `recurrences.GatedDelta`, with all gates in one projection."""
+    """Return a gated delta net; the symbols are those of `recurrences.GatedDelta`, with all gates in one projection."""
     name, kind = "self_attention", "linear-attention"
     projections = (
         Linear(f"{name}.in_proj", ("I",), ("h",), split="outer"),

@@ -86,7 +86,7 @@ def even_chunks(model: Model, counts: tuple[int, ...]) -> Sequence[Chunk]:
 
 @lru_cache(maxsize=64)
 def laid_out(model: Model, text: str, depth: int = 1) -> Sequence[Chunk]:
-    """The chunks of Megatron's layout, such as `Et*3|(tt|)*29m|L`; `depth` layers predict each further token."""
+    """Return the chunks of Megatron's layout, such as `Et*3|(tt|)*29m|L`; `depth` layers predict each further token."""
     found, start = [], 0
     for part in _expanded(text).split("|"):
         count = part.count("t")
@@ -112,7 +112,7 @@ def further_tokens(text: str) -> int:
 
 
 def _expanded(text: str) -> str:
-    """A layout with its repetitions spelled out."""
+    """Return a layout with its repetitions spelled out."""
     bare = text.replace(",", "")
     for _ in range(NESTING):
         bare, before = _multiplied(_BRACKETS, bare), bare
@@ -156,7 +156,7 @@ def cut_of(model: Model, chunk: Chunk) -> list[tuple[tuple[Layer, ...], int]]:
 
 @lru_cache(maxsize=64)
 def parts_of(model: Model, layout: Layout) -> tuple[tuple[Model, ...], ...]:
-    """The part of a model that each chunk of each stage has; equal ones are the same, wherever they begin."""
+    """Return the part of a model that each chunk of each stage has; equal ones are the same, wherever they begin."""
     made: dict[object, Model] = {}
     return tuple(tuple(_part_of(model, chunk, made) for chunk in chunks) for chunks in layout)
 
@@ -170,7 +170,7 @@ def _part_of(model: Model, chunk: Chunk, made: dict[object, Model]) -> Model:
 
 
 def _made_of(model: Model, chunk: Chunk, found: Sequence[tuple[tuple[Layer, ...], int]]) -> Model:
-    """The part of a model that a chunk has, given its runs of layers."""
+    """Return the part of a model that a chunk has, given its runs of layers."""
     embedding_and_head = model.network.embedding_and_head
     early = "embedding.", "encoder."
     others = tuple(

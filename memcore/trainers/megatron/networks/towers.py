@@ -54,7 +54,7 @@ def embedder(framework: str | None, network: Network) -> str | None:
 
 
 def placed(model: Model, how: str, rows: Axis) -> tuple[Tower, ...]:
-    """A model's towers as they stand; `rows`: heads of queries, keys and values together."""
+    """Return a model's towers as they stand; `rows`: heads of queries, keys and values together."""
     towers = model.network.towers
     if how == WHOLE:
         return tuple(replace(tower, checkpointed=False) for tower in towers)
@@ -101,7 +101,7 @@ def _layer(layer: Layer, rows: Axis) -> Layer:
 
 
 def _sharded(weight: Weight) -> Weight:
-    """The matrices of a merger: the first by columns, the second by rows."""
+    """Return the matrices of a merger: the first by columns, the second by rows."""
     if "linear_fc1" in weight.name:
         return replace(weight, split="outer")
     return replace(weight, split="inner") if weight.name.endswith("linear_fc2.weight") else weight

@@ -66,12 +66,12 @@ def _embeddings(of: MegatronArguments, embedding: int) -> float:
 
 
 def _bytes(of: MegatronArguments, ranks: int) -> float:
-    """Bytes of a parameter, its gradient, its master copy and its moments."""
+    """Return bytes of a parameter, its gradient, its master copy and its moments."""
     return 6.0 + (12.0 / max(1, ranks)) if of.use_distributed_optimizer else 18.0
 
 
 def _stages(of: MegatronArguments) -> list[list[int]] | None:
-    """The layers of each stage where the first or the last has another number of them."""
+    """Return the layers of each stage where the first or the last has another number of them."""
     first, last = of.num_layers_in_first_pipeline_stage, of.num_layers_in_last_pipeline_stage
     if first is None and last is None:
         return None
@@ -138,7 +138,7 @@ def in_flight(of: MegatronArguments, found: float, micro_batches: int | None) ->
 
 
 def scheduled(of: MegatronArguments, found: float, micro_batches: int | None) -> float:
-    """Those in flight, and without a pipeline the logits and the loss."""
+    """Return the activations in flight, and without a pipeline the logits and the loss."""
     found = in_flight(of, found, micro_batches)
     if of.pipeline_model_parallel_size == 1:
         head = 1 + (of.vocab_size / of.hidden_size)

@@ -13,7 +13,7 @@ from memcore.errors import UnsupportedError
 from memcore.networks.catalog import catalog, find_model
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention
-from memcore.symbols import measure, product
+from memcore.symbols import measure, product, round_up
 from memcore.trainers.megatron.networks.placement import predicting
 from memcore.trainers.megatron.published.arguments import MegatronArguments
 from memcore.trainers.megatron.settings import MegatronSettings
@@ -23,7 +23,7 @@ _PADDED = 128
 
 
 def arguments_of(config: Config | Mapping[str, object]) -> MegatronArguments:
-    """The formulas' arguments of a job.
+    """Return the formulas' arguments of a job.
 
     Megatron-LM pads the vocabulary; Megatron Bridge only where `should_pad_vocab` says so, which is off by default.
     """
@@ -33,7 +33,7 @@ def arguments_of(config: Config | Mapping[str, object]) -> MegatronArguments:
     tensor = _given(described, Parallelism.tensor_parallel_size) or 1
     if source.get("model_type") == "megatron":
         multiple = int(source.get("make_vocab_size_divisible_by") or _PADDED) * tensor  # type: ignore[call-overload]
-        network["vocab_size"] = -(-network["vocab_size"] // multiple) * multiple
+        network["vocab_size"] = round_up(network["vocab_size"], multiple)
     return MegatronArguments(**network, **_layout(described, tensor))
 
 
@@ -69,7 +69,7 @@ def _layout(config: Config, tensor: int) -> dict[str, Any]:
 
 
 def _uneven(layout: object, stages: int) -> tuple[int | None, int | None]:
-    """The first and the last stage's layers where only they differ, which is all that the formulas know."""
+    """Return the first and the last stage's layers where only they differ, which is all that the formulas know."""
     if not isinstance(layout, (list, tuple)) or len(layout) != stages or stages < 2 or len(set(layout)) == 1:
         return None, None
     return (layout[0], layout[-1]) if len(set(layout[1:-1])) <= 1 else (None, None)
@@ -105,7 +105,7 @@ def _network(model: Model, source: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _config(model: Model, source: Mapping[str, object]) -> Mapping[str, object]:
-    """The content of the model's config.json, as far as it is known."""
+    """Return the content of the model's config.json, as far as it is known."""
     return source or catalog().get(model.name, {}).get("config", {})
 
 
