@@ -49,18 +49,24 @@ _SIZE = r"(\d) (?=(?:[KMGT]i?B|B|s)\b|%)"
 def fitted(line: str, width: int) -> list[str]:
     """Return a line in pieces of at most a width, those after the first below the line's last column.
 
-    A line with colours is a picture, which has its own width.
+    A last column that begins in the last third follows the one before it directly. A line with colours is a picture,
+    which has its own width.
 
     >>> fitted("  Saving   15.0 GiB  the tensors of one file", 34)
     ['  Saving   15.0 GiB  the tensors', '                     of one file']
+    >>> fitted("  engine  none                one GPU", 30)
+    ['  engine  none  one GPU']
     """
     if columns(line) <= width or "\033" in line:
         return [line]
     gaps, leading = list(re.finditer(_GAP, line)), len(line) - len(line.lstrip())
     ends = [(columns(line[: each.end()]), each) for each in gaps]
-    near = [end for end, _ in ends if end <= width * 2 // 3]
-    if near or not gaps:
-        return wrapped(line, width, near[-1] if near else leading + 2 * bool(leading))
+    near = [(end, gap.end()) for end, gap in ends if end <= width * 2 // 3]
+    if near:
+        indent, begins = near[-1]
+        return wrapped(line[:begins] + re.sub(_GAP, "  ", line[begins:]), width, indent)
+    if not gaps:
+        return wrapped(line, width, leading + 2 * bool(leading))
     indent = leading + 4
     return [line[: gaps[0].start()], *wrapped(" " * indent + line[gaps[0].end() :], width, indent)]
 

@@ -168,6 +168,14 @@ def test_questions_name_cards(text, accelerator, model):
             "用 8 张 A100 80GB 全量训练 Llama 3.1 8B",
             "--accelerator a100-sxm-80gb --gpus 8 --model llama-3.1-8b --seq 4096",
         ),
+        (
+            "full fine-tune Llama 3.1 8B on one 80 GB card",
+            "--gpu-memory 80 --gpus 1 --model llama-3.1-8b --seq 4096",
+        ),
+        (
+            "GRPO of Qwen2.5 7B with vLLM on 4 H200 SXM",
+            "--accelerator h200-sxm-141gb --gpus 4 --model qwen2.5-7b --seq 4096 --method grpo",
+        ),
     ],
 )
 def test_a_sentence_is_a_config(sentence, flags, capsys):

@@ -242,6 +242,10 @@ def test_a_larger_gpu_is_of_the_same_vendor(job, vendor):
 CHOICES = {
     "a checkpoint in fp8 already": (serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb")), "weights in fp8"),
     "a GPU without kernels for fp8": (serve("llama-3.1-8b", 4096, gpus(1, "t4"), "tgi"), "weights in fp8"),
+    "CUDA graphs that there is room for": (
+        serve("gemma-3-27b-pt", 16384, gpus(2, "l40s"), batch_size=30, quantization="fp8"),
+        "no CUDA graphs, half the tokens",
+    ),
     "a context that one GPU holds": (serve("qwen3-30b-a3b", 16384, gpus(1, "rtx-3090"), "llama.cpp"), "2 GPUs"),
 }
 

@@ -95,10 +95,11 @@ def test_published_rates():
         ("Qwen/Qwen3-8B", {"type": "vllm"}, {"accelerator": "h100-sxm-80gb"}, {"num_speculative_tokens": 3}),
         ("Qwen/Qwen3-8B", {"type": "llama.cpp", "n_gpu_layers": 10}, {"accelerator": "rtx-4090"}, {}),
         ("Qwen/Qwen3-8B", {"type": "vllm"}, {}, {}),
+        ("BAAI/bge-small-en-v1.5", {"type": "vllm"}, {"accelerator": "l4"}, {"max_model_len": 512}),
     ],
 )
 def test_no_source_tells(model, engine, hardware, more):
-    """Nothing is said of servers, GPUs and networks that no published rate covers."""
+    """Nothing is said of servers, GPUs and networks that no published rate covers, or that generate no tokens."""
     inference = {"max_model_len": 4096, **more}
     found = estimate({"model": model, "inference": inference, "engine": engine, "hardware": hardware})
     assert serving_speed(found) is None

@@ -362,6 +362,21 @@ def test_words_of_a_question_that_are_not_read_are_told():
     assert [patch["say"] for patch in visit.patches if patch.get("say")] == ["未识别：3 epochs"]
 
 
+def test_a_question_begins_a_job_of_its_own():
+    """Whatever the page shows: it trains where the sentence does, and a card that is named by its size is no other's."""
+    visit = Visit()
+    for text in (
+        "serve Qwen3 0.6B on an H100", "fine-tune Qwen3 0.6B on one 24 GB card, length 512", "serve Qwen3 0.6B on an A100",
+    ):  # fmt: skip
+        visit.do("ask", value=text, texts={**visit.texts, "model": text}, entry=1)
+    assert visit.session.config.values == {  # the last one asks which A100 is meant
+        "model": "qwen3-0.6b", "hardware.num_gpus": 1, "hardware.gpu_memory_gb": 24, "training.sequence_length": 512,
+    }  # fmt: skip
+    shown = visit.fields["hardware.accelerator"]
+    assert "A100" in shown["error"]
+    assert shown["note"] == ""
+
+
 def test_a_question_leaves_names_alone():
     """No model of the catalog, written as an id or a title, is taken for a question."""
     known = titles("model")

@@ -74,6 +74,10 @@ tensors. Start with:
     "cli-valid": ("valid: {count} settings given, {assumed} assumed", "有效：给出 {count} 项设置，假设 {assumed} 项"),
     "cli-valid-one": ("valid: 1 setting given, {assumed} assumed", "有效：给出 1 项设置，假设 {assumed} 项"),
     "cli-gpus-needed": ("GPUs needed", "所需 GPU 数"),
+    "cli-gpus-none": (
+        "-: does not fit unchanged on any number of these GPUs; `memcore plan` with --accelerator shows what to change",
+        "-：不改动任务时，多少块该 GPU 都放不下；`memcore plan` 加 --accelerator 会给出可行的改法",
+    ),
     "cli-nodes": ("nodes", "节点数"),
     "cli-step-takes": ("step (s)", "每步（秒）"),
     "cli-hours-each": ("GPU-hours, {tokens} tokens", "{tokens} token 的 GPU 小时"),

@@ -81,6 +81,9 @@ WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
     ),
     "room": ("Also certain to fit", "还确定放得下"),
     "room-looking": ("Looking for what else fits …", "正在寻找还放得下什么……"),
-    "room-none": ("Nothing larger fits: you are at the limit.", "再大就放不下了：这已是上限。"),
+    "room-none": (
+        "Nothing to raise: larger values do not fit, or exceed the model's maximum.",
+        "没有可再增大的设置：更大的值放不下，或超出模型上限。",
+    ),
     "room-set": ("{label}: {value}", "{label}：{value}"),
 }

@@ -38,8 +38,15 @@ def _names() -> Mapping[str, str]:
 
 
 def full_name(name: str) -> str:
-    """The hub id of a name, or the name itself where the catalog has none of it."""
-    return _names().get(name.strip().lower(), name)
+    """Return the hub id that a name stands for, or the name itself: another repository's or folder's, an unknown one.
+
+    >>> full_name("gemma-3-27b"), full_name("unsloth/Qwen3-8B"), full_name("Qwen3-8B-AWQ")
+    ('google/gemma-3-27b-pt', 'unsloth/Qwen3-8B', 'Qwen3-8B-AWQ')
+    """
+    found = _names().get(name.strip().lower())
+    if found is None and "/" not in name and (meant := named(name)) and meant.format is None:
+        return meant.base
+    return found or name
 
 
 MATCHES = (
@@ -253,7 +260,7 @@ def identified(name: str) -> Named:
         raise ConfigError.at("model", "found {!r:.80}, whose weights only MLX loads; its model is {}", name, mlx)
     if _WITH_SIZE.fullmatch(name.strip()):
         said = "found {!r:.80}, which is a size; name a model of `memcore models {}`; `memcore quick {}` takes a size"
-        raise ConfigError.at("model", said, name, name, name)
+        raise ConfigError([Problem("model", Message(said, name, name, name), next(iter(of_size(name)), None))])
     several = meaning(name, map(nickname, catalog()))
     told = Message("; it may be {}", joined(", ", several[:6])) if len(several) > 1 else ""
     message = Message("found {!r:.80}, which is not one of the {} models in the catalog{}", name, len(catalog()), told)
@@ -269,6 +276,19 @@ def identified(name: str) -> Named:
         raise ConfigError([Problem("model", asked)])
     asked = Message("{}; give its config.json, or pass --model with a model of the same shapes", message)
     raise ConfigError([Problem("model", asked, nearest(name, _names()))])
+
+
+def of_size(size: str) -> list[str]:
+    """Return the models whose names say a size, first those whose names most others contain: these are made from them.
+
+    >>> of_size("8B")[:3], of_size("llama")
+    (['llama-3.1-8b', 'meta-llama-3-8b', 'qwen3-8b'], [])
+    """
+    if not _WITH_SIZE.fullmatch(size.strip()):
+        return []
+    names, said = [*map(nickname, catalog())], rf"(?<![\w.]){re.escape(size.strip().lower())}(?![\w.])"
+    own = (each for each in names if re.search(said, each))
+    return sorted(own, key=lambda each: -sum(each in other for other in names))
 
 
 _WITH_SIZE = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?b", re.IGNORECASE)

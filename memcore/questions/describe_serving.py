@@ -10,7 +10,15 @@ from memcore.questions.costs import Range
 from memcore.questions.describe import Verdict
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
 from memcore.records import dataclass
-from memcore.serving.answers import fewest_gpus, largest_format, longest_context, most_users, multiplies, utilization
+from memcore.serving.answers import (
+    MOST_USERS,
+    fewest_gpus,
+    largest_format,
+    longest_context,
+    most_users,
+    multiplies,
+    utilization,
+)
 from memcore.serving.estimate import ServingEstimate
 from memcore.units import format_bytes, format_count
 
@@ -120,7 +128,7 @@ def _answers(found: ServingEstimate) -> Iterator[Answered]:
         ("users_at_mean", "mean", basics.mean_length),
     ):
         count = most_users(found, length)
-        if count is not None:
+        if count is not None and count < MOST_USERS:  # without a cache, memory does not limit them
             question = say(f"serves-users-{title}", count=format_count(length))
             sure = found.pool.certain_users(length) if found.pool else None
             text = say("serves-certain", count=format_count(sure)) if sure and sure < count else ""

@@ -10,6 +10,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import MemcoreError
 from memcore.estimation import changed
+from memcore.limits import SEQUENCES
 from memcore.questions.solving import Found, solve_by_piece
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
@@ -77,7 +78,7 @@ def _solved(config: Config, path: str, now: int, most: int | None) -> Iterator[H
             rounded = rounded if path not in LENGTHS or rounded < 2 * ROUND else rounded // ROUND * ROUND
             if rounded != value and (less := _fitting(config, path, rounded)) is not None:
                 value, then = rounded, less
-            if value < now if solution.smallest else value > now:
+            if value < now if solution.smallest else now < value < SEQUENCES:  # more than any server takes is no limit
                 yield Headroom(path, value, then)
 
 

@@ -14,9 +14,9 @@
 - `launches`, and the share of the bandwidth that is reached, are the server's own (`memcore.serving.job.Pace`).
 
 tests/test_serving_speed.py says how far each published source is off. Nothing is said where no source tells: of AMD's
-GPUs and those before Ampere, pipelines, speculation, recurrent states, or servers that do not fit. Of latent attention
-only SGLang's steps are told, from Hopper on, and not with sparse attention: vLLM's one source, DeepSeek-R1 in four bits
-on eight H100s, takes 2.2 times as long as this would say.
+GPUs and those before Ampere, pipelines, speculation, recurrent states, networks that generate no tokens (embeddings,
+scores), or servers that do not fit. Of latent attention only SGLang's steps are told, from Hopper on, and not with
+sparse attention: vLLM's one source, DeepSeek-R1 in four bits on eight H100s, takes 2.2 times as long as this would say.
 """
 
 from __future__ import annotations
@@ -110,6 +110,8 @@ def _known(found: ServingEstimate, pace: Pace) -> bool:
     job, basics = found.job, found.job.basics
     row, layout = job.accelerator, basics.layout
     if row is None or not row.speed.memory or not ((row.major or 0) >= _OLDEST or row.stack in pace.others):
+        return False
+    if not job.model.network.embedding_and_head.predicts:
         return False
     if basics.speculation or basics.draft or layout.pipeline > 1 or layout.context > 1:
         return False

@@ -202,7 +202,7 @@ def _zero(path: str) -> tuple[dict[str, Any], list[str]]:
     stage = _ZERO.search(path.rsplit("/", 1)[-1])
     if stage is None:
         return {ENGINE: "deepspeed"}, [
-            Message("deepspeed: {} is a separate file; it was not imported, so its ZeRO stage is unknown", path)
+            Message("deepspeed: {} is a separate file; give it too, as its ZeRO stage is unknown", path)
         ]
     plain: dict[str, Any] = {ENGINE: "deepspeed", STAGE: int(stage[1])}
     if _OFFLOADS.search(path):

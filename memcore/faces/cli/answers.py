@@ -8,12 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memcore.columns import table
+from memcore.columns import table, wrapped
 from memcore.config.settings import Config
 from memcore.config.texts import to_texts
 from memcore.errors import ConfigError
 from memcore.estimation import estimate, estimate_serving, estimate_training, is_serving
-from memcore.faces.cli.command import DOES_NOT_FIT, EXAMPLE, FITS, Command, count, print_json
+from memcore.faces.cli.command import DOES_NOT_FIT, EXAMPLE, FITS, Command, count, print_json, width
 from memcore.faces.cli.describing import add_config, config_of, jobs_with, origins_of
 from memcore.faces.render import data, text
 from memcore.i18n.page import say, translated
@@ -24,6 +24,8 @@ from memcore.trace.program import Moment
 from memcore.units import format_tokens
 
 if TYPE_CHECKING:
+    from memcore.questions.weighing import TrainedOn
+    from memcore.serving.answers import GpusNeeded
     from memcore.serving.estimate import ServingEstimate
 
 
@@ -233,7 +235,14 @@ def _gpus(options: argparse.Namespace) -> int:
     else:
         cells = [(each.id, each.name, "-" if each.gpus is None else str(each.gpus)) for each in rows]
         print("\n".join(table([("id", translated("name"), say("cli-gpus-needed")), *cells], right=(2,))))
+        _tell_unfit(rows)
     return FITS
+
+
+def _tell_unfit(rows: Sequence[GpusNeeded | TrainedOn]) -> None:
+    """Say what a dash means, if there is one."""
+    if any(each.gpus is None for each in rows):
+        print("", *wrapped(say("cli-gpus-none"), width()), sep="\n")
 
 
 def _gpus_to_train(config: Config, options: argparse.Namespace) -> int:
@@ -261,6 +270,7 @@ def _gpus_to_train(config: Config, options: argparse.Namespace) -> int:
     hours = say("cli-hours-each", tokens=format_tokens(tokens))
     heads = ("id", *map(say, ("cli-gpus-needed", "cli-nodes", "cli-step-takes")), hours, *priced)
     print("\n".join(table([heads, *cells], right=(1, 2, 3, 4, 5))))
+    _tell_unfit(rows)
     return FITS
 
 

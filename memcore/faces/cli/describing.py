@@ -46,7 +46,7 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
         metavar="CONFIG",
         help=Message(
             "your tool's files, - for stdin, a link, a model, a question ({!r}) or example: {}; flags override",
-            "8B on a 3090",
+            "QLoRA phi-4 on a 3090",
             ", ".join(PRESETS),
         ),
     )

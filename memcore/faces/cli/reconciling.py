@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from memcore.errors import ConfigError
@@ -18,8 +19,14 @@ from memcore.questions.reconciling.reconcile import READINGS, reconcile
 def _reconcile(options: argparse.Namespace) -> int:
     if "-" in options.config and options.log == "-":
         raise ConfigError.at("LOG", "standard input is the config already")
-    found = reconcile(config_of(options), content(options.log, strict=False), reading=options.reading)
     where = say("cli-stdin") if options.log == "-" else Path(options.log).name
+    config, log = config_of(options), content(options.log, strict=False)
+    try:
+        found = reconcile(config, log, reading=options.reading)
+    except ConfigError as error:
+        raise ConfigError(
+            [replace(each, path=where if each.path == "log" else each.path) for each in error.problems]
+        ) from None
     if options.case:
         Path(options.case).write_text(case_text(found, where) or "[]\n", encoding="utf-8")
     if options.json:

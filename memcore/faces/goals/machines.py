@@ -21,7 +21,7 @@ _GPU = re.compile(
     re.ASCII,
 )
 _UNNAMED = re.compile(
-    r"(?<![\w.-])(\d{1,6})\s*(?:(?:[x×*]\s*)?(?:nvidia\s+|amd\s+)?(?:gpus?|cards?|accelerators?)\b|[张块片个]?\s*(?:显?卡|gpu))|(?<![\w.-])(\d{1,4})\s*[x×*](?=\s*\d{1,4}\s*gb?\b)",
+    r"(?<![\w.-])(\d{1,6})\s*(?:(?:[x×*]\s*)?(?:nvidia\s+|amd\s+)?(?:gpus?|cards?|accelerators?)\b|[张块片个]?\s*(?:显?卡|gpu))|(?<![\w.-])(\d{1,4})\s*(?:[x×*](?=\s*\d{1,4}\s*gb?\b)|(?=\s\d{1,4}\s*gb?[\s-]+(?:gpus?|cards?)\b))",
     re.ASCII,
 )
 _NODES = re.compile(

@@ -14,7 +14,7 @@ from memcore.errors import meaning
 from memcore.faces.goals.phrases import HUB
 from memcore.faces.render.titles import titles
 from memcore.hardware import SPELLINGS
-from memcore.networks.catalog import catalog, nickname
+from memcore.networks.catalog import catalog, nickname, of_size
 
 MOST = 8
 """Choices that are offered."""
@@ -38,7 +38,10 @@ def written(texts: Mapping[str, str]) -> dict[str, str]:
 def meanings(path: str, text: str) -> tuple[str, ...]:
     """The ids that a name may mean, the likeliest first; none for an empty text or another setting."""
     known, name = _known().get(path, {}), text.strip().lower()
-    return (name,) if name in known else tuple(meaning(_HUB.sub(r"\1", name), known)[:MOST])
+    if name in known:
+        return (name,)
+    sized = of_size(name) if path == "model" else []
+    return tuple((sized or meaning(_HUB.sub(r"\1", name), known))[:MOST])
 
 
 def is_model(name: str) -> bool:

@@ -77,7 +77,7 @@ OUTPUT = rf"\b(?:outputs?|completions?|answers?)(?:\s+(?:length|tokens?))?{_IS}|
 _OF_DATA = r"(?!\s*(?:samples?|examples?|rows?|steps?|documents?|docs?|images?|iterations?|条|样本|步))"
 _LENGTH = (
     r"(?:\b(?:max[\s_-]*)?(?:seq(?:uence)?|context|ctx)(?:[\s_-]*len(?:gth)?)?|\bmax[\s_-]*(?:model[\s_-]*)?len(?:gth)?"
-    r"|\bcutoff(?:[\s_-]len)?|(?:上下文|序列|最大)?长度|上下文)"
+    r"|\bcutoff(?:[\s_-]len)?|(?<![a-z]\s)\blength|(?:上下文|序列|最大)?长度|上下文)"
 )
 _LONG = r"(?:(?:tokens?(?!\s*(?:/|per\b|a\s+second))|long|seq(?:uence)?|context|ctx)\b|上下文|token(?!s|\s*/)|长度)"
 LENGTHS: Sequence[str] = (
@@ -108,7 +108,10 @@ TOOLS = frozenset({"ollama"})
 """Those of these words that are tools with files of their own."""
 ADAPTERS = rf"{NUMBER}\s*(?:lora\s*)?(?:adapters?|loras?)\b"
 """Adapters that a server loads."""
-TRAINS = r"\b(?:ft|fine-?\s?tun\w*|finetun\w*|train(?:ing|ed)?|pre-?train\w*|sft)\b|训练|微调|预训练"
+TRAINS = (
+    r"\b(?:ft|fine-?\s?tun\w*|finetun\w*|train(?:ing|ed)?|pre-?train\w*)\b|训练|微调|预训练"
+    r"|(?<![\w./-])(?:sft|dpo|kto|cpo|orpo|simpo|ppo|grpo|rlhf|rlvr)(?![\w./-])"
+)
 PRE_TRAINS = r"\bpre-?train\w*\b|\bfrom\s+scratch\b|预训练|从头训练"
 RUNS = r"\b(?:run(?:s|ning)?|chat(?:ting)?|local(?:ly)?|use)\b|跑|运行|本地"
 BITS = (

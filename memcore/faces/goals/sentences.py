@@ -122,7 +122,7 @@ class _Reading:
             self.count(Inference.batch_size, phrases.USERS)
         trained = "" if served else self._named(phrases.TRAINING)
         if trains or trained:
-            return self._adapted(trained) if trained in ("", "lora") else trained
+            return self._adapted(trained or "full") if trained in ("", "lora") else trained
         if served or _FORMAT.search(self.rest):
             return served or "gguf"
         runs = re.search(f"{phrases.RUNS}|{phrases.BITS}", self.rest, re.ASCII) or self._places() == {"computer"}

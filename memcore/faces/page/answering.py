@@ -160,7 +160,7 @@ def problem_patch(session: Session, problems: tuple[Problem, ...]) -> Patch:
     errors = {each.path: field_error(each, texts.get(each.path, "")) for each in problems if each.path in SETTINGS}
     known = session.fields
     fields: dict[str, Patch] = {path: {"error": ""} for path, shown in known.items() if shown.get("error")}
-    fields |= {path: {"error": markup} for path, markup in errors.items()}
+    fields |= {path: {"error": markup, "note": ""} for path, markup in errors.items()}  # the note is of another value
     pasted = [each for each in problems if each.path.startswith("model") and each.path not in SETTINGS]
     fields[PASTED] = {"error": escape(complaint(ConfigError(pasted[:1])))}
     for path, patch in fields.items():

@@ -27,9 +27,10 @@ def ask(session: Session, message: Message) -> Iterator[Patch]:
     task = question.task or task_of(form.texts)
     if "model" not in found and session.config is not None and isinstance(session.config.model, str):
         found["model"] = session.config.model
-    kept: dict[str, str] = {Hardware.accelerator: form.texts.get(Hardware.accelerator, ""), Hardware.num_gpus: "1"}
-    if Hardware.accelerator not in found:
-        kept[Hardware.num_gpus] = form.texts.get(Hardware.num_gpus, "1")
+    named = Hardware.accelerator in found or Hardware.gpu_memory_gb in found
+    kept: dict[str, str] = {path: form.texts.get(path, "") for path in _PLACE}
+    if named:
+        kept = {Hardware.num_gpus: "1"}
     texts = {path: text for path, text in {**kept, **found}.items() if text}
     fresh = with_task(texts, task, frozenset(texts))
     record_example(session, Form({}), "")
@@ -37,3 +38,7 @@ def ask(session: Session, message: Message) -> Iterator[Patch]:
     if question.unread:
         yield {"say": translated(messages.Message("not read: {}", messages.joined(", ", question.unread)))}
     yield from load(session, Form(fresh), message)
+
+
+_PLACE: tuple[str, ...] = (Hardware.accelerator, Hardware.num_gpus, Hardware.gpu_memory_gb)
+"""What a question without a GPU leaves as it is."""

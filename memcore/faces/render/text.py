@@ -24,7 +24,8 @@ from memcore.units import format_bytes, format_count
 def title(job: Job) -> str:
     """Return the job in one line."""
     gpu = job.accelerator.name if job.accelerator else "GPU"
-    key = "cli-on-many" if job.num_gpus > 1 else "cli-on-one"
+    one = "cli-engine-on-one" if job.engine.distributed else "cli-on-one"
+    key = "cli-on-many" if job.num_gpus > 1 else one
     parts = [
         say("cli-model", name=translated(job.model.name), count=format_count(job.model.parameters)),
         say(key, engine=job.engine.title, count=job.num_gpus, gpu=gpu),

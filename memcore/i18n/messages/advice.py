@@ -202,6 +202,9 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     # A log beside a prediction
     "one of {names}": "可用 {names:s}",
     "found no GPU memory value that memcore can read": "没有找到可识别的 GPU 显存数值",
+    "print torch.cuda.max_memory_allocated(), or what nvidia-smi shows": (
+        "请打印 torch.cuda.max_memory_allocated() 或 nvidia-smi 的读数"
+    ),
     "{quantity} (rank {rank}) is not predicted for {engine}": "对 {engine} 不预测 {quantity}（rank {rank}）",
     "{quantity} at {moment} (rank {rank}) is not predicted": "不预测 {moment} 时的 {quantity}（rank {rank}）",
     "{quantity} is not predicted for {engine}": "对 {engine} 不预测 {quantity}",

@@ -522,7 +522,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "each layer is assumed to be one unit, which needs less memory": "按每层一个单元处理，所需显存更少",
     "deepspeed: {path} is a separate file": "deepspeed：{path} 是另一个文件",
-    "it was not imported, so its ZeRO stage is unknown": "未导入该文件，因此不知其 ZeRO 阶段",
+    "give it too, as its ZeRO stage is unknown": "请一并给出，否则不知其 ZeRO 阶段",
     "its name suggests ZeRO stage {stage}": "从文件名得知为 ZeRO 阶段 {stage}",
     "bf16.enabled is 'auto': the trainer decides, bf16 is assumed": (
         "bf16.enabled 为 'auto'：按 bf16 处理，由训练器决定"

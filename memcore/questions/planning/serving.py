@@ -37,6 +37,8 @@ _NODE = 8
 """GPUs of a node, as a larger GPU is rented where one is too few."""
 _Start = tuple[tuple[Knob, ...], ServingEstimate]
 """A layout as a change, and the server in it."""
+_Found = tuple[ServingEstimate, tuple[Knob, ...]]
+"""A server, and the changes that lead to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ class Servings:
                 found = yield from self._best(starts, (*chosen, *cache, *step))
                 if found is None:
                     continue
+                found = yield from self._spared(found, starts, (*chosen, *cache), step)
                 slows, rounds = steps.index(step), number * len(caches) + caches.index(cache)
                 served = Served(
                     tier=tier or ("quantized" if chosen or cache else "same"),
@@ -145,6 +148,16 @@ class Servings:
             if tight is not None:
                 yield tight
 
+    def _spared(
+        self, found: _Found, starts: Sequence[_Start], rows: Sequence[ServerChange], step: Sequence[ServerChange]
+    ) -> Pieces[_Found]:
+        """Return what is as safe with all changes of the step but one, the first that can be left out; else `found`."""
+        for row in step if len(step) > 1 else ():
+            fewer = yield from self._best(starts, (*rows, *(each for each in step if each is not row)))
+            if fewer is not None and self.bench.safe(fewer[0]) >= self.bench.safe(found[0]):
+                return fewer
+        return found
+
     def _is_heavy(self, starts: Sequence[_Start], chosen: Sequence[ServerChange]) -> Pieces[bool]:
         """Return whether weights alone are too large in every layout, so that no smaller cache helps."""
         for _, base in starts:
@@ -155,11 +168,9 @@ class Servings:
                 self._remember(found[0])
         return True
 
-    def _best(
-        self, starts: Sequence[_Start], rows: Sequence[ServerChange]
-    ) -> Pieces[tuple[ServingEstimate, tuple[Knob, ...]] | None]:
+    def _best(self, starts: Sequence[_Start], rows: Sequence[ServerChange]) -> Pieces[_Found | None]:
         """Return the first layout that is safe with some rows, else the first that fits as expected."""
-        tight: tuple[ServingEstimate, tuple[Knob, ...]] | None = None
+        tight: _Found | None = None
         for knobs, base in starts:
             found = yield from self._climbed(base, rows)
             if found is None:
@@ -250,9 +261,7 @@ class Servings:
                 yield Served("same", (*whole.knobs, knob), found, whole.harm + 1)
                 return
 
-    def _climbed(
-        self, found: ServingEstimate, rows: Sequence[ServerChange]
-    ) -> Pieces[tuple[ServingEstimate, tuple[Knob, ...]] | None]:
+    def _climbed(self, found: ServingEstimate, rows: Sequence[ServerChange]) -> Pieces[_Found | None]:
         """Return the server with some rows, and with all that costs nothing if it needs that."""
         knobs: tuple[Knob, ...] = ()
         free = tuple(_rows(found, lambda row: row.kind == "free"))

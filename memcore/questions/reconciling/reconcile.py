@@ -200,13 +200,18 @@ def reconcile(config: Config | Mapping[str, object], text: str, *, reading: str 
     return reconciled(estimate(config), text, reading=reading)
 
 
+_NOTHING_READ = (
+    "found no GPU memory value that memcore can read; print torch.cuda.max_memory_allocated(), or what nvidia-smi shows"
+)
+
+
 def reconciled(found: Estimate | ServingEstimate, text: str, *, reading: str | None = None) -> Reconciled:
     """Compare a log with an estimate that is already made."""
     if reading is not None and reading not in READINGS:
         raise ConfigError.at("reading", "found {!r}; one of {}", reading, joined(", ", READINGS))
     seen = sightings(text)
     if not seen:
-        raise ConfigError.at("log", "found no GPU memory value that memcore can read")
+        raise ConfigError.at("log", _NOTHING_READ)
     rows = [row for each in seen for row in _rows(found, each, reading)]
     return Reconciled(found, tuple(rows), len(text) > LARGEST)
 
