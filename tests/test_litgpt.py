@@ -87,7 +87,7 @@ def test_learned_tokens_are_litgpts():
     """Transformers' layers have none of them yet, and they have no rank."""
     with pytest.raises(UnsupportedError, match="supported only with LitGPT's layers"):
         memcore.estimate({"model": LLAMA, "training": {"adapter": "llama-adapter"}})
-    with pytest.raises(ConfigError, match="'llama-adapter' has none"):
+    with pytest.raises(ConfigError, match="llama-adapter has no rank"):
         found(LLAMA, 128, 1, adapter={"type": "llama-adapter", "rank": 8})
 
 

@@ -433,7 +433,6 @@ FRESH = {
 }
 
 MISSED = {
-    "120B of experts on 64": "attention with sinks is not supported with Megatron",
     "8x22B in full on 8": "with the optimizer on the host parameters fit on the GPUs",
     "DeepSeek-V3 on 1,024": "PP16 EP8 and PP8 EP16 come first: sending tokens over eight nodes takes longer",
     "70B LoRA on 8 by Megatron": "LoRA with TP4 and two replicas comes first: it is expected to be faster than TP8",

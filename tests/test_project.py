@@ -194,7 +194,7 @@ ENGINES = {*registry.ENGINES, *(home.folder for home in registry.ENGINES.values(
 }
 """Names of engines that mean nothing else."""
 TOLD_APART = re.compile(
-    r"servers\.|registry$|tools\.(?:loops|scripts)$|trainers\.(?!pytorch)|trainers\.pytorch\.(?:torchtune|automodel|verl|verl_sft|foundry)$"
+    r"servers\.|registry$|tools\.(?:loops|swift_loop|scripts)$|trainers\.(?!pytorch)|trainers\.pytorch\.(?:torchtune|automodel|verl|verl_sft|foundry)$"
 )
 """Where engines are told apart: engine modules, and readers of other tools' files, which name them in their own words.
 

@@ -72,16 +72,19 @@ def checkpoint_of(found: Mapping[str, Any]) -> Checkpoint | None:
 
 
 def nearest_of_catalog(found: Checkpoint) -> tuple[str, int] | None:
-    """Return the catalog's model that has as many parameters in as many layers, and by how many bytes they differ."""
-    best: tuple[int, str] | None = None
+    """Return the catalog's model that has as many parameters in as many layers, and by how many bytes they differ.
+
+    Of several it is the one of the shortest name: those that are tuned from it have longer ones.
+    """
+    best: tuple[int, int, str] | None = None
     for hub_id, entry in catalog().items():
         if found.layers and found.layers != depth(entry["config"]):
             continue
         for off in _differences(found, entry["parameters"]):
-            if best is None or off < best[0]:
-                best = off, hub_id
+            rank = off, len(hub_id.partition("/")[2]), hub_id
+            best = rank if best is None else min(best, rank)
     size = found.bytes or 2 * (found.parameters or 0)
-    return (best[1], best[0]) if best is not None and size and best[0] <= size * _CLOSE else None
+    return (best[2], best[0]) if best is not None and size and best[0] <= size * _CLOSE else None
 
 
 def pruned(found: Checkpoint) -> tuple[Mapping[str, Any], Message] | None:

@@ -513,17 +513,18 @@ def _prepared(normalized: dict[str, Any]) -> None:
         normalized.setdefault("bf16", not is_set(normalized.get("fp16")))
 
 
-_ADAPTING = re.compile(r"[\w-]{0,80}(?:lora|peft)[\w-]{0,80}\.py")
+_SCRIPT = re.compile(r"(?<![\w-])[\w-]+\.py\b")
 
 
 def _of_own(found: Mapping[str, Any]) -> tuple[Message, ...]:
     """A note on a script that is only named, if its name says that it adapts and its arguments do not."""
-    named = _ADAPTING.search(str(found.get("", "")))
+    scripts = _SCRIPT.findall(str(found.get("", "")))
+    named = next((each for each in scripts if "lora" in each or "peft" in each), None)
     said = any(name.startswith(("lora", "use_peft", "use_lora", "use_qlora")) for name in found)
     if named is None or said or _always_adapts(found):
         return ()
     return (Message("{} is not read, and adapters and few bits that it sets by itself are not counted; describe them "
-                    "with {} and {}", named[0], Training.adapter.type, Training.quantization),)  # fmt: skip
+                    "with {} and {}", named, Training.adapter.type, Training.quantization),)  # fmt: skip
 
 
 def of_trainer(found: Mapping[str, Any]) -> Normalized:
