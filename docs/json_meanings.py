@@ -29,6 +29,7 @@ MEANINGS: Mapping[str, str] = {
     "solve.value": "the value found; null if none fits",
     "solve.estimate": "the estimate with that value",
     "solve.limit": "what happens at `beyond`",
+    "solve.certain": "the accelerator that fits with the whole range, where `value` fits as expected only; null otherwise",
     "solve.remedy": "changes that keep the result and let a value fit where none does; null if there are none",
     "solve.remedy.changes": "new values by path; null removes a setting",
     "solve.remedy.value": "the largest or smallest value that fits with them",
