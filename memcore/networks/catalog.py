@@ -37,16 +37,21 @@ def _names() -> Mapping[str, str]:
     return {name: hub_id for hub_id in catalog() for name in (nickname(hub_id), hub_id.lower())}
 
 
+def listed_name(name: str) -> str:
+    """Return the hub id that the catalog lists a name under, or the name itself."""
+    return _names().get(name.strip().lower(), name)
+
+
 def full_name(name: str) -> str:
     """Return the hub id that a name stands for, or the name itself: another repository's or folder's, an unknown one.
 
     >>> full_name("gemma-3-27b"), full_name("unsloth/Qwen3-8B"), full_name("Qwen3-8B-AWQ")
     ('google/gemma-3-27b-pt', 'unsloth/Qwen3-8B', 'Qwen3-8B-AWQ')
     """
-    found = _names().get(name.strip().lower())
-    if found is None and "/" not in name and (meant := named(name)) and meant.format is None:
+    found = listed_name(name)
+    if found == name and "/" not in name and (meant := named(name)) and meant.format is None:
         return meant.base
-    return found or name
+    return found
 
 
 MATCHES = (
@@ -282,7 +287,7 @@ def of_size(size: str) -> list[str]:
     """Return the models whose names say a size, first those whose names most others contain: these are made from them.
 
     >>> of_size("8B")[:3], of_size("llama")
-    (['llama-3.1-8b', 'meta-llama-3-8b', 'qwen3-8b'], [])
+    (['llama-3.1-8b', 'qwen3-8b', 'meta-llama-3-8b'], [])
     """
     if not _WITH_SIZE.fullmatch(size.strip()):
         return []

@@ -587,7 +587,7 @@ SGLANG = Tool(
         Key(path=SglangSettings.cuda_graph_max_bs, name="--cuda-graph-max-bs-decode", also=("--cuda-graph-max-bs",)),
         *(each for each in _own(SglangSettings, "") if each.path not in _RENAMED),
         Key(path=ServerSettings.enable_expert_parallel, name=_EXPERTS),
-        Key(path=ServerSettings.disable_custom_all_reduce, name=_SUMS),
+        Key(path=ServerSettings.disable_custom_all_reduce, name=_SUMS, off=""),
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--random-seed", "--trust-remote-code",
              "--log-level", "--chat-template", "--tool-call-parser", "--reasoning-parser"),

@@ -19,7 +19,7 @@ from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import USUAL_STACKS, Accelerator
 from memcore.messages import Message, joined
-from memcore.networks.catalog import find_model, full_name, identified
+from memcore.networks.catalog import find_model, identified, listed_name
 from memcore.networks.network import Model
 from memcore.records import dataclass
 from memcore.serving.budget import Budget
@@ -346,7 +346,7 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
     if not isinstance(given, str):
         return _Served(find_model(given), given, state_dtype=server.state_dtype)
     found = identified(given)
-    if found.base != full_name(given):
+    if found.base != listed_name(given):
         read.assumptions.append(Assumption("model", found.base, found.reason, notable=True))
     model = find_model(found.base)
     return _Served(
@@ -355,7 +355,7 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
         found.format,
         found.base,
         server.state_dtype,
-        given if found.base != full_name(given) else "",
+        given if found.base != listed_name(given) else "",
     )
 
 

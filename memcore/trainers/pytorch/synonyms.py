@@ -15,7 +15,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, Problem
 from memcore.messages import Message
-from memcore.networks.catalog import full_name, identified
+from memcore.networks.catalog import identified, listed_name
 from memcore.networks.named import DYNAMIC
 from memcore.networks.quantized import trained_next_to
 from memcore.trace.engine import engine_of
@@ -53,7 +53,7 @@ def understood(config: Config) -> tuple[Config, Defaults]:
 def _repository(config: Config, problems: list[Problem]) -> tuple[Config, list[Assumption]]:
     """The config with the catalog's model for one that is named after it, and with the format that its name says."""
     name = config.model
-    if not isinstance(name, str) or (found := identified(name)).base == full_name(name):
+    if not isinstance(name, str) or (found := identified(name)).base == listed_name(name):
         return config, []
     noted = [Assumption("model", found.base, found.reason, notable=True)]
     path = Training.quantization
