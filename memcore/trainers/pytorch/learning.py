@@ -232,7 +232,7 @@ def _refuse_foreign(read: Defaults, kind: str) -> None:
 
 
 _FEW = 3
-"""So many kinds are listed in an error."""
+"""The most kinds that an error lists."""
 
 
 def _refuse_dropout(read: Defaults, kind: str) -> None:
@@ -244,10 +244,10 @@ def _refuse_dropout(read: Defaults, kind: str) -> None:
         )
 
 
-def _number(read: Defaults, kind: str, setting: Setting[int]) -> int:
+def _number(read: Defaults, kind: str, setting: Setting[int], reason: str | None = "PEFT's default") -> int:
     """Return a number of the adapter; 0 for kinds that have none."""
     default = ADAPTER_KINDS[kind].settings.get(setting.name)
-    return 0 if default is None else read.take(setting, default, "PEFT's default")
+    return 0 if default is None else read.take(setting, default, reason)
 
 
 def _block(read: Defaults, model: Model, kind: str, targets: Sequence[str]) -> int:
@@ -281,7 +281,7 @@ def _prepended(read: Defaults, model: Model, kind: str, _: Engine) -> Model:
     embedding_and_head = model.network.embedding_and_head
     if layer_code(read) != "transformers" or embedding_and_head.start != "decoder" or model.network.towers:
         raise UnsupportedError(Training.adapter.type, "found {!r}; supported only with transformers' decoders", kind)
-    tokens = _virtual_tokens(read, kind)
+    tokens = _number(read, kind, Training.adapter.num_virtual_tokens, _OF_EXAMPLES)
     dtype = read.take(Training.adapter.dtype, "fp32")
     module = "prompt_encoder.default"
     axes: dict[str, tuple[Shape, ...]] = {"embedding.weight": (("va",), ("h",))}
@@ -296,10 +296,7 @@ def _prepended(read: Defaults, model: Model, kind: str, _: Engine) -> Model:
     return replace(model, network=network, sizes={**model.sizes, "va": tokens})
 
 
-def _virtual_tokens(read: Defaults, kind: str) -> int:
-    """Return how many virtual tokens an adapter of PEFT adds."""
-    usual = ADAPTER_KINDS[kind].settings["num_virtual_tokens"] or 0
-    return read.take(Training.adapter.num_virtual_tokens, usual, "as in PEFT's examples")
+_OF_EXAMPLES = "as in PEFT's examples"
 
 
 def _prefixed(read: Defaults, model: Model, kind: str, _: Engine) -> Model:
@@ -337,7 +334,8 @@ def _prefixed(read: Defaults, model: Model, kind: str, _: Engine) -> Model:
         )
     if read.given(Training.use_cache) is False:
         read.refuse(Training.use_cache, "prefix tuning fills a cache; leave it out")
-    return prefixed(model, _virtual_tokens(read, kind), read.take(Training.adapter.dtype, "fp32"))
+    tokens = _number(read, kind, Training.adapter.num_virtual_tokens, _OF_EXAMPLES)
+    return prefixed(model, tokens, read.take(Training.adapter.dtype, "fp32"))
 
 
 _SIMPLE = ("attention", "full")
@@ -356,8 +354,8 @@ def _with_rows(read: Defaults, model: Model, kind: str, _: Engine) -> Model:
             read.refuse(
                 Training.adapter.target_modules, "found {!r}; rows of {} are trainable; leave it out", target, embedding
             )
-    usual = ADAPTER_KINDS[kind].settings["num_trainable_tokens"] or 0
-    tokens = read.take(Training.adapter.num_trainable_tokens, usual, "the tokens that begin and end a sequence")
+    reason = "the tokens that begin and end a sequence"
+    tokens = _number(read, kind, Training.adapter.num_trainable_tokens, reason)
     return with_trained_rows(model, tokens, read.take(Training.adapter.dtype, "fp32"))
 
 
@@ -397,7 +395,7 @@ def _prompted(read: Defaults, model: Model, kind: str, engine: Engine) -> Model:
         )
     fused = litgpt(model, ())
     check_litgpt(fused.network)
-    tokens = read.take(Training.adapter.num_virtual_tokens, ADAPTER_KINDS[kind].settings["num_virtual_tokens"] or 0)
+    tokens = _number(read, kind, Training.adapter.num_virtual_tokens, None)
     dtype = read.take(Training.adapter.dtype, _stored(read, engine))
     return prompted(fused, tokens, dtype, second=kind.endswith("v2"))
 
