@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from memcore.networks.nearest import positions, rows
 from memcore.networks.network import Model
+from memcore.symbols import round_up
 from memcore.tensors.loops import LOOP
 from memcore.trace.recipe import HEAD, TAIL, Pictures
 from memcore.trace.step import run_name
@@ -22,7 +23,7 @@ def image_sizes(model: Model, micro_batch: int, sequence: int, images: int, side
     found["bt"] = micro_batch * images * model.sizes.get("zt", found["nx"])
     found["bi"] = micro_batch * images
     if "zt" in model.sizes:
-        found["kt"] = model.sizes["zt"] * -(-model.sizes["nt"] // 8) * 8
+        found["kt"] = model.sizes["zt"] * round_up(model.sizes["nt"], 8)
         found["cv"] = images * model.sizes["zt"] * model.sizes["nt"]
     found["nq"] = found["bt"] * found["np"]
     found["mq"] = micro_batch * images * found["nm"]

@@ -113,12 +113,7 @@ def run_rows(rows: Tensor, scale: Tensor, part: Experts, weights: Weights, aroun
         del y
         bias = next((each.name for each in part.experts if each.name.endswith("linear_fc2.bias")), None)
         out = _biased(out, weights[bias], scale) if bias is not None and plan.grouped else out
-        if not plan.grouped:
-            joined = like(out, "cat")  # the experts' results one after the other
-            if tracked(out):
-                attach([joined], [out], [], lambda g, s: [g[0]])
-            return joined
-        return out
+        return out if plan.grouped else cat([out], out.shape)  # the experts' results one after the other
 
 
 def _biased(x: Tensor, bias: Parameter, scale: Tensor) -> Tensor:
@@ -134,9 +129,7 @@ def _biased(x: Tensor, bias: Parameter, scale: Tensor) -> Tensor:
             return [to(like(only(gradients), "cat"), before), matrix, weights]
 
         attach([added], [x, bias, scale], save(tape, bias, scale), apply)
-    out = like(added, "cat")
-    if tracked(added):
-        attach([out], [added], [], lambda g, s: [g[0]])
+    out = cat([added], added.shape)
     del added
     return to(out, x.dtype)
 
@@ -200,7 +193,7 @@ def _activated(x: Tensor, scale: Tensor, part: Experts, how: MegatronPlan, plan:
 
 
 def _clamped(x: Tensor) -> Tensor:
-    """`weighted_bias_quick_geglu_impl`: both halves, clamped, side by side in another tensor."""
+    """`weighted_bias_quick_geglu_impl`: both halves, clamped, next to each other in another tensor."""
     gate, up = halves(x)
     return cat([clamp(gate, bounds=1), clamp(up)], x.shape)
 

@@ -67,7 +67,8 @@ def unsaid(config: Config) -> dict[str, str]:
     if found is None:
         return {}
     wanted = ["norm_epsilon", *(["rotary_base"] if found["position_embedding_type"] == "rope" else ())]
-    lacking = [f"--{name.replace('_', '-')}" for name in wanted if name not in numbers(config)]
+    known = numbers(config)
+    lacking = [f"--{name.replace('_', '-')}" for name in wanted if name not in known]
     said = "take {} from its config.json, which the catalog has in part"
     return {"model": Message(said, joined(", ", lacking))} if lacking else {}
 
