@@ -287,7 +287,7 @@ class Tape(Recording):
 
     @contextmanager
     def apart(self, around: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor] | None) -> Iterator[None]:
-        """Run parts of a layer inside with `around`, which runs their own parts as they are."""
+        """Inside, run each part of a layer through `around`, and parts of parts as they are."""
         before, self.around = self.around, around
         try:
             yield
@@ -297,7 +297,7 @@ class Tape(Recording):
     def part(self, run: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """Run a part of a layer: a norm, a mixer or a feed-forward layer."""
         around = self.around
-        if around is None or self.recomputing:
+        if around is None:
             return run(x)
         with self.apart(None):
             return around(run, x)

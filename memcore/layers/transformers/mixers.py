@@ -79,8 +79,7 @@ def run_mixer(
 
     def run(hidden_states: Tensor) -> Tensor:
         mixed, found = MIXERS[mixer_kind(part)](prepared(hidden_states), weights, part, context, drop)
-        if not scores:
-            scores.append(found)
+        scores.append(found)
         return mixed
 
     return hidden_states.tape.part(run, hidden_states), scores.pop()
