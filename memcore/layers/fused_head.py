@@ -65,7 +65,7 @@ def log_probabilities(hidden: Tensor, weight: Parameter) -> Tensor:
 def folded_log_probabilities(hidden: Tensor, weight: Parameter, *, whole: bool = True) -> Tensor:
     """Return the targets' log-probabilities from chunks of words, of all tokens at a time (`whole`) or of some.
 
-    The backward pass computes the chunks again. The head's gradient is there though nobody wants it: the function
+    The backward pass computes the chunks again. The head's gradient is computed even if it is not needed: the function
     returns it in any case.
     """
     tape, rows = hidden.tape, hidden.shape[:-1]

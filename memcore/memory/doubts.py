@@ -118,17 +118,17 @@ def _streams(rank: Rank) -> bool:
     return len({block.pool for block in rank.program.blocks}) > 1
 
 
-_PARTED = (
+_SPLITTING = (
     Parallelism.tensor_parallel_size,
     Parallelism.context_parallel_size,
     Parallelism.expert_parallel_size,
     Parallelism.pipeline_parallel_size,
 )
-"""How many ranks have a part each of what one would have whole."""
+"""With any of these, each rank holds parts of layers, of sequences or of experts."""
 
 
-def _parted(rank: Rank) -> bool:
-    return any((rank.job.config[path] or 1) > 1 for path in _PARTED)
+def _is_split(rank: Rank) -> bool:
+    return any((rank.job.config[path] or 1) > 1 for path in _SPLITTING)
 
 
 DOUBTS = (
@@ -190,12 +190,12 @@ DOUBTS = (
     ),
     Doubt(
         title="pools of several streams",
-        applies=lambda rank: _streams(rank) and _expands(rank) and not _parted(rank),
+        applies=lambda rank: _streams(rank) and _expands(rank) and not _is_split(rank),
         held=(0.0, 0.09),
     ),
     Doubt(
         title="pools of several streams",
-        applies=lambda rank: _streams(rank) and _expands(rank) and _parted(rank),
+        applies=lambda rank: _streams(rank) and _expands(rank) and _is_split(rank),
         held=(0.0, 0.14),
     ),
     Doubt(

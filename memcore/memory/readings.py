@@ -50,7 +50,7 @@ def allocated(rank: Rank) -> Reading:
 
 
 def _libraries(rank: Rank) -> tuple[Part, ...]:
-    """None of their workspaces may be allocated yet, and another stream that multiplies has one more of each."""
+    """The workspaces may not be allocated yet, and each further stream that multiplies adds one of each."""
     more = 0 if rank.job.recipe.fake else sum(size for _, size in matmul_workspaces(rank.job.accelerator))
     own = Part(title="library workspaces", low=rank.persistent.workspaces, high=more)
     return (own,) if own.low or own.high else ()

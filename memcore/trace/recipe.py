@@ -145,7 +145,7 @@ class Checkpoints:
     divided: bool = False
     """Tensor-parallel ranks keep a part of each input (Megatron)."""
     apart: bool = False
-    """Norms, mixers and feed-forward layers have one each, their layer has none."""
+    """Checkpoint norms, mixers and feed-forward layers one by one, and not the layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +317,7 @@ class Recipe:
     dispatcher: str = "local"
     """How rows reach their experts in torchtitan's layers: a key of `layers.torchtitan.dispatch.DISPATCHERS`."""
     mixture: Callable[..., Tensor] | None = None
-    """What runs experts that ranks share, in transformers' layers too (NeMo Automodel: torchtitan's); None: none do."""
+    """Runs experts sharded among ranks, in transformers' layers (NeMo Automodel runs torchtitan's); or None."""
     plans: tuple[Hashable, ...] = ()
     """What trainers tell their own hooks and layers: at most one plan of each type."""
     ulysses: Ulysses | None = None

@@ -45,7 +45,7 @@ def _run(step: Step, hidden_states: Tensor, labels: Tensor, head: Callable[[Tens
 
 
 def _leaf(hidden_states: Tensor, shape: Shape) -> Tensor:
-    """Return a part of the hidden states outside their graph, whose gradient goes when it has been copied."""
+    """Return a part of the hidden states outside their graph, whose gradient is freed once copied."""
     part = view(hidden_states, shape)
     attach([part], [], [], lambda gradients, saved: [])
     return part

@@ -79,7 +79,7 @@ def mixture(
 MIXTURES: Mapping[str, Callable[..., Tensor]] = {
     name: partial(mixture, dispatcher=name) for name in DISPATCHERS if name != "local"
 }
-"""What runs experts that ranks share, by how rows reach them."""
+"""Runs experts that are sharded among ranks, by token dispatcher."""
 
 
 def _shared_by_all(x: Tensor, weights: Weights, part: Experts, *, compiled: bool) -> Tensor:

@@ -19,7 +19,7 @@ _SMALL = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 
 @lru_cache(maxsize=8)
 def as_titan(model: Model) -> Model:
-    """Return the model as torchtitan's own code has it, where that is another one than the published."""
+    """Return the model as torchtitan's own code has it, where that differs from the published one."""
     if model.network.family not in _FAMILIES:
         return model
     plain = read_model({"model_type": "llama", "tie_word_embeddings": False, **_SMALL}).network

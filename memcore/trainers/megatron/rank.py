@@ -220,7 +220,7 @@ class MegatronRank(Rank):
         return found.waiting if sum(live) and not self._at_once(number) else found
 
     def _flights(self) -> Iterator[tuple[int, bool, Live]]:
-        """Yield every pass of a chunk, with the most that is in flight besides: forward ones, then backward ones."""
+        """Yield every pass of a chunk, with the most that is in flight meanwhile: forward ones, then backward ones."""
         for number, lives in enumerate(self.schedule.forward):
             yield number, True, max(lives, key=self._bytes)
         for number, lives in reversed(list(enumerate(self.schedule.backward))):
@@ -271,7 +271,7 @@ class MegatronRank(Rank):
         )
 
     def _placed(self, number: int, forward: bool, live: Live) -> Iterator[Moment]:
-        """Yield the moments of a pass of a chunk, on top of what is there besides."""
+        """Yield the moments of a pass of a chunk, on top of what is held meanwhile."""
         kind = self._kinds[number]
         front = self._next_backward(number, forward, live)
         around = self.persistent.before_step + self._bytes(live, front)

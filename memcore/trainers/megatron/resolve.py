@@ -178,7 +178,7 @@ def _beginning(model: Model, layer: int) -> Model:
 
 
 def _chunk_job(job: MegatronJob, share: Model) -> ChunkJob:
-    """Return a chunk of what a rank has of the whole model."""
+    """Return a chunk of a rank's part of the whole model."""
     plan = job.recipe.plan(MegatronPlan)
     recompute = None if plan is None else plan.recompute
     checkpoints = None

@@ -259,7 +259,7 @@ def _of_folder(found: Mapping[str, Any]) -> Mapping[str, Any]:
 def _length(found: Mapping[str, Any], notes: list[str]) -> object:
     """Return the tokens of a sequence; of GRPO those of a prompt with its completion.
 
-    KTO's packs are answers and as many mismatched ones, which make a pass of their own (`_kto_encode`,
+    Half of a KTO pack is mismatched answers, which make a pass of their own (`_kto_encode`,
     `_kto_data_collator` of swift/template/base.py; apo_zero_unpaired has none).
     """
     said = found.get("packing_length", found.get("max_length"))
@@ -320,7 +320,7 @@ def _saved(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _towers(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a model with towers learns besides the language model; nothing is said where towers are frozen."""
+    """Return what a model with towers trains, if more than the language model; nothing where towers are frozen."""
     parts = (("freeze_vit", "tower"), ("freeze_aligner", "projector"))
     learn = [part for key, part in parts if found.get(key) is False]
     if found.get("freeze_llm") is True:

@@ -80,7 +80,7 @@ _MICRO, _STEPS, _BEFORE, _PIPELINE = "*micro", "*steps", "*before", 2
 
 
 def _of_former(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of earlier releases by their names of today; what a file says by the latter holds."""
+    """Return the keys of earlier releases by their current names; where a file has both, the current one holds."""
     normalized = {**{_FORMER[key]: value for key, value in found.items() if key in _FORMER},
                   **{key: value for key, value in found.items() if key not in _FORMER}}  # fmt: skip
     if any(key.startswith("experimental.pipeline") for key in found):

@@ -242,7 +242,7 @@ def _selective(normalized: dict[str, Any]) -> None:
 
 
 def _of_sizes(normalized: dict[str, Any]) -> dict[str, Any]:
-    """Return a Llama by its sizes; feed-forward layers of two thirds of four times the width, where nothing is said.
+    """Return a Llama by its sizes; feed-forward layers are two thirds of four times the width by default.
 
     Source: torchtune, modules/common_utils.py, `scale_hidden_dim_for_mlp` (a multiple of 256).
     """
@@ -501,7 +501,7 @@ def _model_keys(config: Config, builder: str) -> dict[str, Any]:
 
 
 def _places(named: Any) -> list[str]:
-    """Return the matrices that adapters stand next to, one by one."""
+    """Return the matrices with adapters next to them, one by one."""
     return (
         [*_ATTENTION, *_FEED_FORWARD]
         if named in (None, "all-linear")

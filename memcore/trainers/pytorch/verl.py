@@ -206,7 +206,7 @@ def batch(normalized: dict[str, Any], ranks: object) -> None:
 
 
 def usual_reduction(config: Config) -> str:
-    """Return the dtype in which gradients are reduced where a job says nothing: without masters, that of products."""
+    """Return the dtype in which gradients are reduced by default: without master weights, that of products."""
     precision = str(config[Training.precision])
     if precision.endswith("-mixed"):
         return "fp32"

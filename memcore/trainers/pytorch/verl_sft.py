@@ -90,7 +90,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
 
 
 def _usual(world: object, each: object) -> int | None:
-    """Return the sequences of a step where nothing is said, if the GPUs divide them."""
+    """Return the default sequences of a step, if the GPUs divide them."""
     whole: int = _DEFAULTS[_BATCH]
     fits = isinstance(world, int) and isinstance(each, int) and world * each > 0 and whole % (world * each) == 0
     return whole if fits else None
