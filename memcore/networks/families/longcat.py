@@ -6,12 +6,9 @@ models/longcat_flash_ngram.py (`NgramEmbedding`); transformers 5.23, models/long
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from memcore.networks.families.counting import whole
+from memcore.networks.families.counting import Config, whole
 from memcore.networks.weights import Weight
 
-Config = Mapping[str, object]
 _HASHED = ("ngram_vocab_size_ratio", "emb_split_num", "emb_neighbor_num")
 """Keys of tables of n-grams: rows for each word, tables for each length, words of the longest."""
 

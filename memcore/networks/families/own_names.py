@@ -15,11 +15,10 @@ from itertools import count, islice
 from math import isqrt
 
 from memcore.errors import ConfigError
-from memcore.networks.families.counting import whole, within
+from memcore.networks.families.counting import Config, check_only, unsupported, whole, within
 from memcore.networks.weights import Weight
 from memcore.units import shown
 
-Config = Mapping[str, object]
 _INDICATORS = 5
 """Words of the visual vocabulary that no patch is given: they say where an image starts, ends and is cut."""
 
@@ -29,7 +28,7 @@ def ovis(config: Config) -> Config:
     text, seen = _part(config, "llm_config"), _part(config, "visual_tokenizer_config")
     tower = _part(seen, "backbone_config", "visual_tokenizer_config.")
     if tower.get("model_type") != "aimv2":
-        raise _only("visual_tokenizer_config.backbone_config.model_type", shown(tower.get("model_type")), "aimv2")
+        raise unsupported("visual_tokenizer_config.backbone_config.model_type", tower.get("model_type"), "aimv2")
     vision = {
         **tower,
         "model_type": "ovis2_vision",
@@ -70,10 +69,9 @@ _ALIGNS = ("thinker_config", "timestamp_segment_time", "timestamp_token_id")
 
 def times(config: Config) -> tuple[Weight, ...]:
     """The matrix of Qwen3-ForcedAligner that scores times (qwen-asr, modeling_qwen3_asr.py: `lm_head`)."""
-    rows, hidden = (
-        within(config, "thinker_config", *path) for path in (("classify_num",), ("text_config", "hidden_size"))
-    )
-    return (Weight("lm_head", ((whole(rows),), (whole(hidden),)), "head"),) if whole(rows) and whole(hidden) else ()
+    thinker = config.get("thinker_config")
+    rows, hidden = whole(within(thinker, "classify_num")), whole(within(thinker, "text_config", "hidden_size"))
+    return (Weight("lm_head", ((rows,), (hidden,)), "head"),) if rows and hidden else ()
 
 
 _UNREAD = ("audio_config", "discrete_audio_config", "discrete_vision_config")
@@ -85,11 +83,9 @@ def hyperclova(config: Config) -> Config:
         return config
     for key in _UNREAD:
         if config.get(key) is not None:
-            raise _only(key, "{…}", None)
-    only = {"mm_projector_type": "linear", "video_audio_compressor_type": None}
-    for key, value in only.items():
-        if config.get(key) != value:
-            raise _only(key, shown(config.get(key)), value)
+            said = "found {}, but only {} is supported for this family"
+            raise ConfigError.at(f"model.{key}", said, "{…}", shown(None))
+    check_only(config, {"mm_projector_type": "linear", "video_audio_compressor_type": None})
     text = _part(config, "text_config")
     return {
         "model_type": "hyperclovax_vision_v2",
@@ -98,11 +94,6 @@ def hyperclova(config: Config) -> Config:
         "vision_config": {**_part(config, "vision_config"), "model_type": "qwen2_5_vl_vision"},
         "tie_word_embeddings": text.get("tie_word_embeddings", False),
     }
-
-
-def _only(key: str, found: str, value: object) -> ConfigError:
-    """Return the error of a key that has another value than the one that is supported."""
-    return ConfigError.at(f"model.{key}", "found {}, but only {} is supported for this family", found, shown(value))
 
 
 def _part(config: Config, key: str, path: str = "") -> Config:
@@ -158,16 +149,27 @@ def blt(config: Config) -> Config:
 _GRAMS = ("ple_conv_kernel_size", "ple_embed_dim", "ple_layer_ids", "seed", "split_ngram_parts")
 
 
+Kinds = Mapping[str, tuple[str, Callable[[int], bool]]]
+"""By a key that lists kinds of layers: one kind and which layers are of it where rows are proved; others are not."""
+_QWEN_LAYERS: Kinds = {"layer_types": ("linear_attention", lambda place: (place + 1) % 4 > 0)}
+_GLM_LAYERS: Kinds = {**_QWEN_LAYERS, "mlp_layer_types": ("dense", lambda place: place < 3)}
+
+
+def _check_layers(config: Config, proved: Kinds) -> None:
+    """Raise ConfigError where layers are of other kinds than in proved rows."""
+    for key, (kind, known) in proved.items():
+        listed = config.get(key)
+        if isinstance(listed, list) and any((each == kind) != known(place) for place, each in enumerate(listed)):
+            said = "found {}, which is not supported in this family yet"
+            raise ConfigError.at(f"model.{key}", said, shown(listed))
+
+
 def qwen4_exp(config: Config) -> Config:
     """Qwen 3.8 Flash Next without its tables of n-grams (`grams`); every fourth layer attends, as is proved."""
     text = config.get("text_config")
     if isinstance(text, Mapping):
         return {**config, "text_config": qwen4_exp(text)}
-    kinds = config.get("layer_types")
-    if isinstance(kinds, list) and any(
-        (each == "linear_attention") != ((place + 1) % 4 > 0) for place, each in enumerate(kinds)
-    ):
-        raise ConfigError.at("model.layer_types", "found {}, which is not supported in this family yet", shown(kinds))
+    _check_layers(config, _QWEN_LAYERS)
     return {key: value for key, value in config.items() if key not in _GRAMS}
 
 
@@ -204,11 +206,6 @@ _DELTA = {
     "head_dim": "linear_head_dim",
     "short_conv_kernel_size": "linear_conv_kernel_dim",
 }
-_GLM_LAYERS: Mapping[str, tuple[str, Callable[[int], bool]]] = {
-    "layer_types": ("linear_attention", lambda place: (place + 1) % 4 > 0),
-    "mlp_layer_types": ("dense", lambda place: place < 3),
-}
-"""Which layers are of one kind, as far as the rows are proved: all others are of the other kind."""
 
 
 def glm5_next(config: Config) -> Config:
@@ -216,12 +213,8 @@ def glm5_next(config: Config) -> Config:
     text = config.get("text_config")
     if isinstance(text, Mapping):
         return {**config, "text_config": glm5_next(text)}
+    _check_layers(config, _GLM_LAYERS)
     given = config.get("linear_attn_config")
-    for key, (kind, known) in _GLM_LAYERS.items():
-        listed = config.get(key)
-        if isinstance(listed, list) and any((each == kind) != known(place) for place, each in enumerate(listed)):
-            said = "found {}, which is not supported in this family yet"
-            raise ConfigError.at(f"model.{key}", said, shown(listed))
     if not isinstance(given, Mapping):
         return config
     kept = {key: value for key, value in config.items() if key != "linear_attn_config"}

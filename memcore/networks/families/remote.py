@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from memcore.errors import ConfigError
 from memcore.messages import Message, joined
 from memcore.networks.families.counted import clips, counted, gemma4, gemma4_unified, paddle
-from memcore.networks.families.counting import matrix, whole, within
+from memcore.networks.families.counting import Config, check_only, matrix, unsupported, whole, within
 from memcore.networks.families.ernie import ernie_vl
 from memcore.networks.families.longcat import longcat, longcat_more
 from memcore.networks.families.own_names import (
@@ -36,8 +36,6 @@ from memcore.networks.families.switch import contradicted, stepped
 from memcore.networks.weights import Weight
 from memcore.symbols import round_up
 from memcore.units import shown
-
-Config = Mapping[str, object]
 
 
 def renamed(config: Config) -> Config:
@@ -73,12 +71,7 @@ def _part(block: object, name: str, number: int) -> Config:
         raise ConfigError.at(f"model.block_configs.{number}.{name}", "expected an object, found {}", shown(found))
     for key in ("replace_with_linear", "sparsify", "is_mamba", "moe", "mamba"):
         if found.get(key):
-            raise ConfigError.at(
-                f"model.block_configs.{number}.{name}.{key}",
-                "found {}, but only {} is supported for this family",
-                shown(found[key]),
-                shown(None),
-            )
+            raise unsupported(f"block_configs.{number}.{name}.{key}", found[key], None)
     return found
 
 
@@ -399,19 +392,13 @@ _SIZES_SEEN = (
 
 def _llava(config: Config) -> Config:
     """LLaVA as its own code saves it: the tower is only named (`llava_arch.py` of haotian-liu/LLaVA)."""
-    named, projector = config.get("mm_vision_tower"), config.get("mm_projector_type")
+    named = config.get("mm_vision_tower")
     if not isinstance(named, str):
         return config
     tower = _SEEN.get(named.rpartition("/")[2])
     if tower is None:
         raise ConfigError.at("model.mm_vision_tower", "found {}; allowed: {}", shown(named), joined(", ", _SEEN))
-    if projector != "mlp2x_gelu":
-        raise ConfigError.at(
-            "model.mm_projector_type",
-            "found {}, but only {} is supported for this family",
-            shown(projector),
-            shown("mlp2x_gelu"),
-        )
+    check_only(config, {"mm_projector_type": "mlp2x_gelu"})
     text = {key: value for key, value in config.items() if not key.startswith("mm_")}
     kind = str(config.get("model_type")).removeprefix("llava_").replace("llava", "llama")
     newline = "unpad" in str(config.get("mm_patch_merge_type"))

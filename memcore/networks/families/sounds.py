@@ -7,10 +7,8 @@ Sources: vllm 0.33, model_executor/models (`whisper`, `minicpmo`, `kimi_audio`, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
 
-from memcore.networks.derived import tensors
-from memcore.networks.families.counting import Config, blocks, matrix, norms, part, whole, within
+from memcore.networks.families.counting import Config, blocks, derived_size, matrix, norms, part, whole, within
 from memcore.networks.weights import Weight
 
 _WHISPER = {"d_model": 1024, "encoder_layers": 24, "encoder_ffn_dim": 4096, "num_mel_bins": 80}
@@ -91,13 +89,8 @@ def parakeet(config: object, hidden: int) -> Iterator[Weight]:
     found = {**config, "model_type": "parakeet_encoder", "attention_bias": False}
     width, wide = whole(config.get("hidden_size"), 1024), whole(config.get("projection_hidden_size"), 4096)
     bias = int(config.get("projection_bias") is True)
-    yield part("sound_encoder.encoder", _derived(found, "ParakeetEncoder", "model.sound_config"))
+    yield part("sound_encoder.encoder", derived_size(found, "ParakeetEncoder", "model.sound_config"))
     yield part("sound_encoder.projection", width, matrix(wide, width, bias), matrix(hidden, wide, bias))
-
-
-def _derived(config: Config, name: str, path: str) -> int:
-    """Return the parameters of a class of transformers."""
-    return sum(prod(each.shape) for each in tensors(config, name, path))
 
 
 _TALKER = "talker, which servers do not load"
@@ -112,11 +105,11 @@ def qwen2_5_speaks(config: Config) -> Mapping[str, int]:
     if config.get("enable_audio_output") is False or not isinstance(talker, Mapping):
         return {}
     found = {**talker, "model_type": "qwen2_5_omni_talker"}
-    count = _derived(found, "Qwen2_5OmniTalkerForConditionalGeneration", "model.talker_config")
+    count = derived_size(found, "Qwen2_5OmniTalkerForConditionalGeneration", "model.talker_config")
     given = within(config, "token2wav_config", "dit_config")
     spectra = {**(given if isinstance(given, Mapping) else {}), "model_type": "qwen2_5_omni_dit"}
     path = "model.token2wav_config.dit_config"
-    return {_TALKER: count + _derived(spectra, "Qwen2_5OmniToken2WavDiTModel", path) + _TO_WAVES}
+    return {_TALKER: count + derived_size(spectra, "Qwen2_5OmniToken2WavDiTModel", path) + _TO_WAVES}
 
 
 _DECODER = {"hidden_size": 1024, "num_hidden_layers": 5, "num_attention_heads": 16, "num_key_value_heads": 8}
@@ -135,18 +128,18 @@ def _decoder(config: object, ffn: int, usual: Mapping[str, int], *, normed: bool
 
 def _talker(config: object) -> int:
     """Return a decoder with experts that writes the first code of a frame, and a small one that writes the others."""
-    text, predictor, seen = within(config, "text_config"), within(config, "code_predictor_config"), 2048
-    hidden, experts, routed, shared, inner, words = (
+    text, predictor = within(config, "text_config"), within(config, "code_predictor_config")
+    hidden, usual, routed, shared, inner, words = (
         whole(within(text, key), value)
         for key, value in {
             "hidden_size": 1024, "num_experts": 128, "moe_intermediate_size": 384,
             "shared_expert_intermediate_size": 768, "intermediate_size": 2048, "vocab_size": 3072,
         }.items()
     )  # fmt: skip
-    experts = whole(within(text, "num_local_experts"), experts)
+    experts = whole(within(text, "num_local_experts"), usual)
     ffn = (experts + 1) * hidden + 3 * hidden * (experts * routed + shared)
     count = _decoder(text, ffn, {"num_hidden_layers": 20, "num_key_value_heads": 2}) + 2 * words * hidden
-    seen = whole(within(config, "thinker_hidden_size"), seen)
+    seen = whole(within(config, "thinker_hidden_size"), 2048)
     count += 2 * (matrix(inner, seen) + matrix(hidden, inner))
     width, wide = whole(within(predictor, "hidden_size"), 1024), whole(within(predictor, "intermediate_size"), 3072)
     codes = whole(within(predictor, "vocab_size"), 2048) * (whole(within(predictor, "num_code_groups"), 32) - 1)
