@@ -26,7 +26,7 @@ from memcore.networks.reader import Reader
 from memcore.networks.short import expand, is_short
 from memcore.networks.unknown import as_llama, check_known
 from memcore.networks.weights import Linear, Norm, Weight
-from memcore.symbols import Shape
+from memcore.symbols import Axis, Shape
 from memcore.units import shown
 
 _SIZES = {"hidden_size", "num_hidden_layers"}
@@ -178,6 +178,18 @@ _HEADS_COUNTED = ("CausalLM", "ConditionalGeneration", "MaskedLM", "PreTraining"
 
 _LABELS_OF_ANSWERS = ("gptj",)
 """Types whose answers to questions have as many scores as labels; others have two, for the first and the last word."""
+
+
+def _scores(rows: Axis) -> tuple[Weight, ...]:
+    """Return a head of two matrices with biases, whose last one has this many rows."""
+    return (
+        Weight("score.0.weight", (("h",), ("h",)), "head"),
+        Weight("score.0.bias", (("h",),), "head"),
+        Weight("score.2.weight", ((rows,), ("h",)), "head"),
+        Weight("score.2.bias", ((rows,),), "head"),
+    )
+
+
 _OWN_HEADS: Mapping[str, tuple[Weight, ...]] = {
     "AgeGenderModel": (
         *(Weight(f"{head}.dense.weight", (("h",), ("h",)), "head") for head in ("age", "gender")),
@@ -196,21 +208,8 @@ _OWN_HEADS: Mapping[str, tuple[Weight, ...]] = {
         Weight("projector.0.weight", (("half",), ("h",)), "head"),
         Weight("projector.2.weight", (("embedded",), ("half",)), "head"),
     ),
-    "Qwen2ForProcessRewardModel": (
-        Weight("score.0.weight", (("h",), ("h",)), "head"),
-        Weight("score.0.bias", (("h",),), "head"),
-        Weight("score.2.weight", (("labels",), ("h",)), "head"),
-        Weight("score.2.bias", (("labels",),), "head"),
-    ),
-    **dict.fromkeys(
-        ("JinaVLForRanking", "Qwen2ForRewardModel"),
-        (
-            Weight("score.0.weight", (("h",), ("h",)), "head"),
-            Weight("score.0.bias", (("h",),), "head"),
-            Weight("score.2.weight", ((1,), ("h",)), "head"),
-            Weight("score.2.bias", ((1,),), "head"),
-        ),
-    ),
+    "Qwen2ForProcessRewardModel": _scores("labels"),
+    **dict.fromkeys(("JinaVLForRanking", "Qwen2ForRewardModel"), _scores(1)),
     "Wav2Vec2ForSpeechClassification": (
         Weight("classifier.dense.weight", (("h",), ("h",)), "head"),
         Weight("classifier.dense.bias", (("h",),), "head"),
