@@ -173,7 +173,7 @@ def _check_class(config: Mapping[str, object]) -> None:
 _LABELLED = re.compile(r"For(SequenceClassification|TokenClassification|RewardModeling|QuestionAnswering)$")
 _BARE = re.compile(r"(?<!LMHead)(?<!DoubleHeads)Model$")
 _HEADS_COUNTED = ("CausalLM", "ConditionalGeneration", "MaskedLM", "PreTraining", "Retrieval", "ActionPrediction")
-"""What classes are for, of which nothing is missed: heads of words, and parts with rows of their own."""
+"""Ends of class names whose heads are counted: heads over the vocabulary, and parts with rows of their own."""
 
 
 _LABELS_OF_ANSWERS = ("gptj",)
@@ -313,7 +313,7 @@ def _derived(config: Mapping[str, object], model_type: str) -> Model:
 
 
 def _check_sections(config: Mapping[str, object], model_type: str, added: Sequence[str]) -> None:
-    """Refuse a file that has other parts in place of those that it lacks: VibeVoice's first ones are for other code."""
+    """Refuse a file that lacks parts and has unknown ones instead: VibeVoice's first files are for other code."""
     known = derived()["keys"].get(model_type, "").split()
     others = [key for key, value in config.items() if isinstance(value, Mapping) and "model_type" in value]
     unknown = joined(", ", sorted({*others} - {*known, *derived()["parts"].get(model_type, {})}))

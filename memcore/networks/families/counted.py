@@ -128,14 +128,14 @@ def _deepseek_towers(config: Config) -> Iterator[Weight]:
 
 
 def _nano_vl(config: Config) -> Config:
-    """The decoder of Nemotron Nano VL and of Nemotron Omni is Nemotron-H."""
+    """Return the decoder of Nemotron Nano VL and of Nemotron Omni, which is Nemotron-H's."""
     return {**_without("architectures", "auto_map")(_inside(config, "llm_config")), "model_type": "nemotron_h"}
 
 
 def _nano_towers(config: Config) -> Iterator[Weight]:
-    """RADIO, a projector of four patches without biases, and what hears (vllm 0.33, `nano_nemotron_vl.py`).
+    """Yield RADIO, a projector of four patches without biases, and an audio encoder (vllm 0.33, `nano_nemotron_vl.py`).
 
-    Frames of videos that are seen together have a matrix of their own (`radio.py`, `ViTPatchGenerator.__init__`).
+    Video frames that form one patch have an embedding of their own (`radio.py`, `ViTPatchGenerator.__init__`).
     """
     width, wide = whole(config.get("vit_hidden_size"), 1280), whole(config.get("projector_hidden_size"), 4096)
     ratio, hidden = config.get("downsample_ratio", 0.5), whole(within(config, "llm_config", "hidden_size"))
@@ -366,7 +366,7 @@ def _pooling_head(vision: object) -> int:
 
 
 def _keye(config: Config) -> Iterator[Weight]:
-    """Keye-VL's SigLIP, and a projector of four patches each, which 1.5 norms together (vllm, `keye_vl1_5.py`)."""
+    """Yield Keye-VL's SigLIP, and a projector of four patches: 1.5 has one norm over all four (`keye_vl1_5.py`)."""
     layers, width, places = _siglip(config.get("vision_config"))
     hidden, normed = whole(config.get("hidden_size")), 1 if config.get("model_type") == "Keye" else 4
     yield part("visual.vision_model", layers, (places + _PACKED) * width)
@@ -495,13 +495,13 @@ _PRISMATIC = {
 
 
 def _openvla(config: Config) -> Config:
-    """OpenVLA's language model is Llama 2; its class's sizes stand for those that the file leaves out."""
+    """Return OpenVLA's language model, Llama 2; sizes that the file leaves out are the class's defaults."""
     check_only(config, _PRISMATIC)
     return _inside(config, "text_config")
 
 
 def _openvla_towers(config: Config) -> Iterator[Weight]:
-    """DINOv2 with registers, SigLIP with its pooling head, and three matrices that read what both see."""
+    """Yield DINOv2 with registers, SigLIP with its pooling head, and a projector of three matrices for both."""
     width, registers = 1024, 4
     outer = matrix(width, 3 * 14 * 14) + (16 * 16 + 1 + registers) * width + norms(1, width)
     yield part("vision_backbone.featurizer", blocks(24, width, 4 * width), 24 * 2 * width, outer)
@@ -513,9 +513,9 @@ def _openvla_towers(config: Config) -> Iterator[Weight]:
 
 
 def _nvlm_towers(config: Config) -> Iterator[Weight]:
-    """InternViT with as many heads as eight GPUs can share, seven of which are empty, and a projector without biases.
+    """Yield InternViT, with seven dummy heads so that eight GPUs can split them, and a projector without biases.
 
-    The matrices of empty heads are in the checkpoint, too.
+    The checkpoint holds the dummy heads' matrices, too.
     """
     vision, text = config.get("vision_config"), config.get("llm_config")
     names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "patch_size")
@@ -530,7 +530,7 @@ def _nvlm_towers(config: Config) -> Iterator[Weight]:
 
 
 def _step_towers(config: Config) -> Iterator[Weight]:
-    """Step3-VL's perception encoder, which is that of Step 3.7, and a matrix."""
+    """Yield Step3-VL's perception encoder, which is Step 3.7's, and a matrix."""
     vision, hidden = _inside(config, "vision_config"), whole(within(config, "text_config", "hidden_size"))
     yield part("vision_model", derived_size(perceives(vision), "Step3p7VisionModel", "model.vision_config"))
     seen = 4 * whole(vision.get("width"), 1536)
@@ -538,13 +538,13 @@ def _step_towers(config: Config) -> Iterator[Weight]:
 
 
 def _embeds(config: Config) -> Config:
-    """NV-Embed's language model is Mistral's, without a mask and a head (`modeling_nvembed.py`)."""
+    """Return NV-Embed's language model: Mistral without a causal mask or a head (`modeling_nvembed.py`)."""
     found = _without("auto_map", "_name_or_path")(_inside(config, "text_config"))
     return {**found, "model_type": "mistral", "architectures": ["MistralModel"]}
 
 
 def _embeds_latents(config: Config) -> Iterator[Weight]:
-    """Latents that words attend to, and a gated feed-forward layer (`LatentAttentionModel.__init__`)."""
+    """Yield the latents that tokens attend to, and a gated feed-forward layer (`LatentAttentionModel.__init__`)."""
     latent = within(config, "latent_attention_config")
     names = ("hidden_dim", "latent_dim", "num_latents_value", "num_cross_heads", "cross_dim_head")
     usual = (4096, 4096, 512, 8, 4096)

@@ -85,7 +85,7 @@ def _griffin_places(reader: Reader) -> list[Place]:
 
 
 def _cycled(reader: Reader) -> list[str]:
-    """The pattern of `block_types`, again and again; all but `recurrent` are attention.
+    """Repeat the pattern of `block_types` over all layers; every word but `recurrent` means attention.
 
     Source: transformers 5.23, configuration_recurrent_gemma.py (`layers_block_type`).
     """

@@ -52,9 +52,9 @@ _THINKS = {"audio_config": "qwen3_asr_encoder", "text_config": "qwen3"}
 
 
 def qwen3_asr(config: Config) -> Config:
-    """Qwen3-ASR as Qwen publishes it: what transformers has on top is within `thinker_config`.
+    """Return Qwen3-ASR's keys where transformers has them; Qwen publishes them inside `thinker_config`.
 
-    What aligns words with sounds has scores for times (`times`) instead of words.
+    The forced aligner scores timestamps (`times`) instead of words.
     """
     if "thinker_config" not in config:
         return config
@@ -68,7 +68,7 @@ _ALIGNS = ("thinker_config", "timestamp_segment_time", "timestamp_token_id")
 
 
 def times(config: Config) -> tuple[Weight, ...]:
-    """The matrix of Qwen3-ForcedAligner that scores times (qwen-asr, modeling_qwen3_asr.py: `lm_head`)."""
+    """Return Qwen3-ForcedAligner's matrix that scores timestamps (qwen-asr, modeling_qwen3_asr.py: `lm_head`)."""
     thinker = config.get("thinker_config")
     rows, hidden = whole(within(thinker, "classify_num")), whole(within(thinker, "text_config", "hidden_size"))
     return (Weight("lm_head", ((rows,), (hidden,)), "head"),) if rows and hidden else ()
@@ -165,7 +165,7 @@ def _check_layers(config: Config, proved: Kinds) -> None:
 
 
 def qwen4_exp(config: Config) -> Config:
-    """Qwen 3.8 Flash Next without its tables of n-grams (`grams`); every fourth layer attends, as is proved."""
+    """Return Qwen 3.8 Flash Next's keys without those of n-gram embeddings, which `grams` counts."""
     text = config.get("text_config")
     if isinstance(text, Mapping):
         return {**config, "text_config": qwen4_exp(text)}
@@ -174,9 +174,9 @@ def qwen4_exp(config: Config) -> Config:
 
 
 def grams(config: Config) -> Iterator[Weight]:
-    """Yield what layers of Qwen 3.8 Flash Next look up by the last words (transformers 5.23, `Qwen4ExpTextPLELayer`).
+    """Yield the n-gram embeddings of Qwen 3.8 Flash Next's layers (transformers 5.23, `Qwen4ExpTextPLELayer`).
 
-    A table for each length of n-grams and each head has a prime number of rows.
+    There is a table for each n-gram length and head; each has a prime number of rows.
     """
     text = config.get("text_config", config)
     layers = within(text, "ple_layer_ids")
@@ -197,7 +197,7 @@ _MOST_HEADS = 256
 
 
 def _primes(start: int) -> Iterator[int]:
-    """Primes from a number on."""
+    """Yield primes from a number on."""
     return (each for each in count(start) if each > 1 and all(each % small for small in range(2, isqrt(each) + 1)))
 
 
@@ -209,7 +209,7 @@ _DELTA = {
 
 
 def glm5_next(config: Config) -> Config:
-    """GLM-5.3 Flash's file has the sizes of its delta rule in an object (`Glm5NextTextConfig.__post_init__`)."""
+    """Rename GLM-5.3 Flash's sizes of the delta rule, which its file nests (`Glm5NextTextConfig.__post_init__`)."""
     text = config.get("text_config")
     if isinstance(text, Mapping):
         return {**config, "text_config": glm5_next(text)}

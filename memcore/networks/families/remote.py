@@ -118,7 +118,7 @@ _SARVAM = {"num_experts": "n_routed_experts", "num_shared_experts": "n_shared_ex
 
 
 def _sarvam(config: Config) -> Config:
-    """Sarvam's larger model is DeepSeek-V3's network with other names (vllm 0.33, models/sarvam.py)."""
+    """Rename the keys of Sarvam's larger model to those of DeepSeek-V3 (vllm 0.33, models/sarvam.py)."""
     return {**_keys(config, _SARVAM), "model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]}
 
 
@@ -187,7 +187,7 @@ def _gated(config: Config) -> Config:
 
 
 def _encodes(config: Config) -> Config:
-    """MusicGen: T5 encodes what is asked for."""
+    """Resolve MusicGen's text encoder, a T5."""
     text = config.get("text_encoder")
     return {**config, "text_encoder": _gated(text)} if isinstance(text, Mapping) else config
 

@@ -1,4 +1,4 @@
-"""What hears and what speaks, where it is only counted: encoders of sounds with what leads out of them, and talkers.
+"""Audio encoders with their projectors, and speech decoders, of which only the parameters are counted.
 
 Sources: vllm 0.33, model_executor/models (`whisper`, `minicpmo`, `kimi_audio`, `ultravox`, `parakeet`,
 `qwen2_5_omni_thinker`, `qwen3_omni_moe_thinker`).
@@ -17,19 +17,19 @@ _LARGE = {"d_model": 1280, "encoder_layers": 32, "encoder_ffn_dim": 5120, "num_m
 
 
 def _sizes(config: object, usual: Mapping[str, int]) -> tuple[int, int, int, int]:
-    """Width, layers, width of the feed-forward layers, mel bins."""
+    """Return the width, the number of layers, the feed-forward width and the number of mel bins."""
     width, layers, wide, mels = (whole(within(config, key), value) for key, value in usual.items())
     return width, layers, wide, mels
 
 
 def _layers(config: object, usual: Mapping[str, int], count: int) -> int:
-    """Layers of Whisper's encoder, whose keys have no bias."""
+    """Count the parameters of Whisper's encoder layers, whose key projections have no bias."""
     width, _, wide, _ = _sizes(config, usual)
     return blocks(count, width, wide) - count * width
 
 
 def _whisper(config: object, usual: Mapping[str, int]) -> int:
-    """Whisper's encoder (`WhisperEncoder`)."""
+    """Count the parameters of Whisper's encoder (`WhisperEncoder`)."""
     width, layers, _, mels = _sizes(config, usual)
     places = whole(within(config, "max_source_positions"), 1500)
     before = matrix(width, 3 * mels) + matrix(width, 3 * width) + places * width
@@ -37,7 +37,7 @@ def _whisper(config: object, usual: Mapping[str, int]) -> int:
 
 
 def minicpm(config: Config) -> Iterator[Weight]:
-    """MiniCPM-o: Whisper and two matrices (`MiniCPMO.init_audio_module`); what speaks is not loaded by servers."""
+    """Yield MiniCPM-o's Whisper and two matrices (`MiniCPMO.init_audio_module`); servers do not load its talker."""
     heard, hidden = config.get("audio_config"), whole(config.get("hidden_size"))
     _, _, wide, _ = _sizes(heard, _WHISPER)
     yield part("apm", _whisper(heard, _WHISPER))
@@ -45,14 +45,14 @@ def minicpm(config: Config) -> Iterator[Weight]:
 
 
 def kimi(config: Config) -> Iterator[Weight]:
-    """Kimi-Audio: Whisper's large encoder, four of whose results are projected together."""
+    """Yield Kimi-Audio's encoder, Whisper's large one, and the projector of every four of its results."""
     hidden, seen = whole(config.get("hidden_size")), whole(config.get("kimia_adaptor_input_dim"), 5120)
     yield part("audio_tower", _whisper(None, _LARGE))
     yield part("multi_modal_projector", matrix(hidden, seen), matrix(hidden, hidden), norms(1, hidden))
 
 
 def kimi_speaks(config: Config) -> Mapping[str, int]:
-    """Kimi-Audio's layers that speak, with a norm and a head of their own: servers leave them out."""
+    """Count Kimi-Audio's speech layers, their norm and their head, which servers leave out."""
     hidden, wide, words = (whole(config.get(key)) for key in ("hidden_size", "intermediate_size", "vocab_size"))
     heads, keys = whole(config.get("num_attention_heads"), 1), whole(config.get("num_key_value_heads"), 1)
     rows = hidden + 2 * keys * (hidden // heads)
@@ -62,9 +62,9 @@ def kimi_speaks(config: Config) -> Mapping[str, int]:
 
 
 def ultravox(config: Config) -> Iterator[Weight]:
-    """Ultravox: Whisper's encoder, frames of which are projected together by a gated layer, or by layers of Whisper's.
+    """Yield Ultravox's Whisper encoder and its projector of stacked frames: a gated layer, or Whisper's layers.
 
-    Versions after 0.4 norm within the projector, the others behind it.
+    Versions after 0.4 have a norm inside the projector, earlier ones have it at the end.
     """
     heard, text = config.get("audio_config"), config.get("text_config")
     width, stacked = _sizes(heard, _LARGE)[0], whole(config.get("stack_factor"), 8)
@@ -83,7 +83,7 @@ def ultravox(config: Config) -> Iterator[Weight]:
 
 
 def parakeet(config: object, hidden: int) -> Iterator[Weight]:
-    """Parakeet's encoder without biases in its attention, a norm and two matrices (`ProjectedParakeet`)."""
+    """Yield Parakeet's encoder without attention biases, a norm and two matrices (`ProjectedParakeet`)."""
     if not isinstance(config, Mapping):
         return
     found = {**config, "model_type": "parakeet_encoder", "attention_bias": False}
@@ -95,12 +95,12 @@ def parakeet(config: object, hidden: int) -> Iterator[Weight]:
 
 _TALKER = "talker, which servers do not load"
 _TO_WAVES = 115_443_504
-"""Parameters of what makes sounds of Qwen2.5-Omni's spectra, which both sizes share (transformers 5.23,
+"""Parameters of Qwen2.5-Omni's vocoder, which both sizes share (transformers 5.23,
 `Qwen2_5OmniToken2WavBigVGANModel`)."""
 
 
 def qwen2_5_speaks(config: Config) -> Mapping[str, int]:
-    """Qwen2.5-Omni's talker and what makes sounds of its codes: servers leave them out."""
+    """Count Qwen2.5-Omni's talker and the decoder of its codes, which servers leave out."""
     talker = config.get("talker_config")
     if config.get("enable_audio_output") is False or not isinstance(talker, Mapping):
         return {}
@@ -116,9 +116,9 @@ _DECODER = {"hidden_size": 1024, "num_hidden_layers": 5, "num_attention_heads": 
 
 
 def _decoder(config: object, ffn: int, usual: Mapping[str, int], *, normed: bool = True) -> int:
-    """Layers of a decoder with this many parameters in each feed-forward layer, and the norm behind them.
+    """Count a decoder's layers, with `ffn` parameters in each feed-forward layer, and the final norm.
 
-    `normed`: queries and keys have norms of their own; else parts are scaled by a vector each.
+    `normed`: queries and keys have norms; otherwise attention and feed-forward results are scaled by a vector each.
     """
     hidden, layers, heads, keys = (whole(within(config, key), usual.get(key, n)) for key, n in _DECODER.items())
     size = whole(within(config, "head_dim")) or usual.get("head_dim", hidden // heads)
@@ -127,7 +127,7 @@ def _decoder(config: object, ffn: int, usual: Mapping[str, int], *, normed: bool
 
 
 def _talker(config: object) -> int:
-    """Return a decoder with experts that writes the first code of a frame, and a small one that writes the others."""
+    """Count the decoder with experts that predicts a frame's first code, and the small one that predicts the others."""
     text, predictor = within(config, "text_config"), within(config, "code_predictor_config")
     hidden, usual, routed, shared, inner, words = (
         whole(within(text, key), value)
@@ -147,7 +147,7 @@ def _talker(config: object) -> int:
 
 
 def _waves(config: object) -> int:
-    """Codes to sounds: a transformer, and convolutions that make ever more samples of ever fewer channels."""
+    """Count what turns codes into sound: a transformer, then convolutions that upsample and halve the channels."""
     width, wide, codes, many, channels = (
         whole(within(config, key), value)
         for key, value in {
@@ -175,7 +175,7 @@ def _rates(config: object, key: str, usual: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def qwen3_speaks(config: Config) -> Mapping[str, int]:
-    """Qwen3-Omni's talker and what makes sounds of its codes: servers leave them out.
+    """Count Qwen3-Omni's talker and the decoder of its codes, which servers leave out.
 
     Source: transformers 5.23, modeling_qwen3_omni_moe.py (`Qwen3OmniMoeTalkerForConditionalGeneration`,
     `Qwen3OmniMoeCode2Wav`).
