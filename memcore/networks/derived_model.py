@@ -11,7 +11,7 @@ from typing import Any
 from memcore.errors import ConfigError
 from memcore.limits import of_model
 from memcore.messages import Message, joined
-from memcore.networks.derived import PUBLISHED, Keys, Tensor, cache_of, derived, row_of, tensors
+from memcore.networks.derived import PUBLISHED, Keys, Tensor, cache_of, derived, first_class, row_of, tensors
 from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network, Tower
 from memcore.networks.patterns import compress
 from memcore.networks.recognized import REPEATED, RESIDUAL, Facts, Symbols, plain, recognize
@@ -186,8 +186,7 @@ def derived_model(
 
 def _headed(config: Mapping[str, Any], model_type: str, name: str, outer: dict[str, tuple[int, ...]]) -> str:
     """Return the class whose head is counted, and add the head to a decoder that transformers has without one."""
-    named = config.get("architectures")
-    own = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else "ForCausalLM"
+    own = first_class(config) or "ForCausalLM"
     if model_type not in HEADED or _HEADLESS.search(own):
         return name
     if config.get("tie_word_embeddings") is not True:

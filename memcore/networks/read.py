@@ -10,7 +10,7 @@ from memcore import registry
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import DIFFERENT
 from memcore.messages import Message, joined
-from memcore.networks.derived import completed, derived
+from memcore.networks.derived import completed, derived, first_class
 from memcore.networks.derived_model import ASSUMED, TOWERS, class_of, derived_model, known_types, text_within
 from memcore.networks.families import ALIASES, FAMILIES
 from memcore.networks.families.counted import COUNTED
@@ -47,7 +47,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
     if known in COMPOSITES:
         model = _composite(config, known, COMPOSITES[known])
-        model = _of_class(model, config, own=_plain(known) != _without_head(_class_name(config)))
+        model = _of_class(model, config, own=_plain(known) != _without_head(first_class(config)))
     elif known in FAMILIES:
         model = _language_model(Reader(config, FAMILIES[known].like or known, FAMILIES[known].keys), known)
         model = _of_class(model, config, own=known in REMOTE)
@@ -57,7 +57,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         model = _short(config)
     elif isinstance(model_type, str) and class_of(config, model_type) is not None:
         model = _derived(config, model_type)
-        model = _with_head(model, _own_head(config)) if _class_name(config) in _OWN_HEADS else model
+        model = _with_head(model, _own_head(config)) if first_class(config) in _OWN_HEADS else model
     else:
         model = _unknown(config)
     if more:
@@ -85,11 +85,6 @@ _BY_HAND = frozenset({*FAMILIES, *COMPOSITES, *ALIASES, *registry.MODEL_TYPES})
 """Types whose rows are written by hand."""
 
 
-def _class_name(config: Mapping[str, object]) -> str:
-    named = config.get("architectures")
-    return named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
-
-
 def _without_head(name: str) -> str:
     """A class's name up to what it is for, in small letters without marks."""
     return _MARKS.sub("", _HEAD.split(name, maxsplit=1)[0]).lower()
@@ -97,7 +92,7 @@ def _without_head(name: str) -> str:
 
 def _typed(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Message, ...]]:
     """A file without a type has that of the class that it names, which is said; marks in a type may be others."""
-    name, kind = _class_name(config), config.get("model_type")
+    name, kind = first_class(config), config.get("model_type")
     if not isinstance(kind, str | None):
         raise ConfigError.at("model.model_type", "expected a string, found {}", shown(kind))
     if isinstance(kind, str) and kind in _BY_HAND:  # the derived types need not be read
@@ -149,7 +144,7 @@ def _tied_by_text(config: Mapping[str, object]) -> Mapping[str, object]:
 
 def _check_class(config: Mapping[str, object]) -> None:
     """Refuse classes of another network than their type's: drafts of a model, and code of a checkpoint's own."""
-    name, model_type, code = _class_name(config), config.get("model_type"), config.get("auto_map")
+    name, model_type, code = first_class(config), config.get("model_type"), config.get("auto_map")
     if not isinstance(model_type, str) or not (model_type in FAMILIES or model_type in known_types()):
         return
     if _DRAFT.search(name):
@@ -231,7 +226,7 @@ def _own_head(config: Mapping[str, object]) -> tuple[Weight, ...]:
         ("half",): (hidden // 2 if type(hidden) is int else 1,),
         ("embedded",): (embedded if type(embedded) is int else 512,),
     }
-    found = _OWN_HEADS[_class_name(config)]
+    found = _OWN_HEADS[first_class(config)]
     return tuple(replace(each, axes=tuple(sizes.get(axis, axis) for axis in each.axes)) for each in found)
 
 
@@ -258,7 +253,7 @@ def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) 
     Source: transformers 5.23, modeling_layers.py (`GenericForSequenceClassification`, `GenericForTokenClassification`,
     `GenericForQuestionAnswering`).
     """
-    name = _class_name(config)
+    name = first_class(config)
     labelled = _LABELLED.search(name)
     if name in _OWN_HEADS:
         return _with_head(model, _own_head(config))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from memcore.errors import ConfigError
 from memcore.messages import Message, joined
+from memcore.networks.derived import first_class
 from memcore.networks.families.counted import clips, counted, gemma4, gemma4_unified, paddle
 from memcore.networks.families.counting import Config, check_only, matrix, unsupported, whole, within
 from memcore.networks.families.ernie import ernie_vl
@@ -243,9 +244,8 @@ def _named(model_type: str, cls: str | None = None) -> Callable[[Config], Config
     """The same keys under another `model_type`, where the file names that class."""
 
     def change(config: Config) -> Config:
-        named = config.get("architectures")
-        one = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
-        changed = [one.replace("New", "Gte", 1)] if one.startswith("New") else named
+        one = first_class(config)
+        changed = [one.replace("New", "Gte", 1)] if one.startswith("New") else config.get("architectures")
         fits = cls is None or one == cls
         return {**config, "model_type": model_type, "architectures": changed} if fits else config
 
