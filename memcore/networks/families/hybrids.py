@@ -24,6 +24,7 @@ from memcore.networks.recurrences import (
 )
 from memcore.networks.routed import Routed, shared_expert
 from memcore.networks.rows import Dense, Grouped, Latent
+from memcore.symbols import round_up
 
 _HYBRID_NORMS = ("input_layernorm", "pre_ff_layernorm")
 
@@ -110,7 +111,7 @@ def _lfm_width(reader: Reader) -> int:
     if reader.has("block_ffn_dim_multiplier"):
         width = int(reader.number("block_ffn_dim_multiplier") * width)
     multiple = reader.integer("block_multiple_of")
-    return multiple * -(-width // multiple)
+    return round_up(width, multiple)
 
 
 _REFUSED = ("out_proj",)

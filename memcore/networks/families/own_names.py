@@ -17,6 +17,7 @@ from math import isqrt
 from memcore.errors import ConfigError
 from memcore.networks.families.counting import Config, check_only, unsupported, whole, within
 from memcore.networks.weights import Weight
+from memcore.symbols import round_up
 from memcore.units import shown
 
 _INDICATORS = 5
@@ -186,7 +187,7 @@ def grams(config: Config) -> Iterator[Weight]:
     step = whole(within(text, "make_ngram_vocab_size_divisible_by"), 128)
     primes = _primes(whole(within(text, "ngram_vocab_size_base"), 20_000_000))
     for number in layers if isinstance(layers, list) else ():
-        rows = -(-sum(islice(primes, min(heads, _MOST_HEADS))) // step) * step
+        rows = round_up(sum(islice(primes, min(heads, _MOST_HEADS))), step)
         name, inner = f"layers.{number}.ple", streams * hidden
         yield Weight(f"{name}.ngram_embedding", ((rows,), (width // max(heads, 1),)), "embedding")
         rest = width * (inner + hidden) + 3 * inner + kernel * inner
