@@ -6,7 +6,7 @@
 It joins the checkpoints of the tests (`tests/truth/checkpoints.json`) and those of `catalog/further.json`; of a
 checkpoint in both, the tests have the last word. Configurations that leave out the longest sequence get it from
 `further.json`. The base of rotations and the epsilon of norms, which change no size, are those of the file as it was
-published (`tests/truth/published.json`), or of the one that `ALIKE` names. Licences are from rules on ids in
+published (`tests/truth/published.json`), or of the file that `ALIKE` names. Licences come from rules on ids in
 `licences.json`, which names the source of each; the licences of other checkpoints are not known.
 Names with a remark, like `google/gemma-4-31B (text stack)`, belong to the tests only.
 """
@@ -44,7 +44,7 @@ ALIKE = (
     (r"mistralai/Mixtral-8x\d+B(-Instruct)?-v0\.1", "mistralai/Mixtral-8x7B-v0.1"),
     (r"zai-org/GLM-4\.[567]", "zai-org/GLM-4.5"),
 )
-"""Checkpoints that differ from a published file's in sizes alone, by patterns; published files that match agree."""
+"""Patterns of checkpoints that differ from a published one only in size; published files that match must agree."""
 
 
 def main(arguments: list[str]) -> int:
@@ -103,7 +103,7 @@ def entry(checkpoint: dict[str, Any], longest: dict[str, int]) -> dict[str, Any]
 
 
 def numbers(config: dict[str, Any]) -> dict[str, float]:
-    """The base of rotations and the epsilon of norms, by the names that they have in a file."""
+    """Return the base of rotations and the epsilon of norms under the names that they have in a file."""
     text = section(config)
     ropes = [each for key in ("rope_parameters", "rope_scaling") if isinstance(each := text.get(key), dict)]
     found = {**(ropes[0] if ropes else {}), **text}

@@ -62,11 +62,11 @@ USES = {
     "AUDIO|SPEECH|CTC|WAVEFORM|SPECTROGRAM|RNNT|TDT": "sounds",
     "TIME_SERIES": "time series",
 }
-"""What a type works on, by the names of auto classes that list it; the first that matches."""
+"""What a type works on, by the names of the auto classes that list it; the first match counts."""
 
 
 def use(model_type: str) -> str | None:
-    """What a type works on, empty if no auto class says it; None for parts of others, which none has."""
+    """Return what a type works on, empty if no auto class says so; None for parts of other types, which none lists."""
     tables = {
         name: table for name, table in vars(modeling_auto).items() if re.fullmatch(r"MODEL_.*MAPPING_NAMES", name)
     }
@@ -135,7 +135,7 @@ def type_within(config: Any, path: str, name: str) -> str | None:
 
 def own(config: Any) -> set[str]:
     """The keys that its class declares, those of sub-configurations with dots."""
-    # Every class takes it: as a field, as a default without a type, which is none, or as a key of all.
+    # Every class takes this key: as a field, as an attribute without an annotation, or from the base class.
     found = {each.name for each in dataclasses.fields(config)} | {"tie_word_embeddings"}
     for name, value in vars(config).items():
         if isinstance(value, PreTrainedConfig):

@@ -146,12 +146,12 @@ def _cached(model: Any, length: int) -> Cached | None:
 
 
 def _kept(layer: Any) -> list[torch.Tensor]:
-    """Keys and values, and those of an indexer where the layer has one of its own."""
+    """Return keys and values, and an indexer's keys if the layer has one of its own."""
     named = (getattr(layer, name, None) for name in ("keys", "values", "indexer_keys"))
     return [each for each in named if each is not None]
 
 
 def _states(layer: Any) -> list[torch.Tensor]:
-    """What a layer keeps whatever the length."""
+    """Return what a layer keeps whatever the length."""
     named = (getattr(layer, name, {}) for name in ("conv_states", "recurrent_states"))
     return [each for states in named for each in states.values() if each is not None]

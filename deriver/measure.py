@@ -61,7 +61,7 @@ def _measure(model_type: str, seed: str) -> dict[str, Any]:
 
 
 def _runs(values: dict[str, Any]) -> bool:
-    """Whether heads share key heads evenly, without which a network is built and no step of it runs."""
+    """Return whether key heads divide the heads; otherwise a network can be built, but no step of it runs."""
     for key, keys in values.items():
         heads = values.get(key.replace("key_value_heads", "attention_heads"))
         if key.endswith("num_key_value_heads") and type(keys) is type(heads) is int and (keys < 1 or heads % keys):

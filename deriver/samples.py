@@ -22,7 +22,7 @@ INNER = (
 BETWEEN = re.compile(
     r"merge|out_|output_dim|project|downsample|shuffle|scale_factor|query|num_image|pool|qformer|norm_output"
 )
-"""Those that may decide what is between the two are varied as well, and those that the source of the whole names."""
+"""Keys that may decide what is between the two are varied as well, and keys that the composite's source names."""
 
 
 @dataclass

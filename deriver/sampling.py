@@ -104,7 +104,7 @@ def _integers(key: str, default: int, rng: random.Random) -> list[int]:
 def _lists(name: str, key: str, default: list[Any], rng: random.Random) -> list[Any]:
     found: list[Any] = [default]
     if default and all(type(each) is int for each in default):
-        # Each place has a value of its own, so that a formula names the right one.
+        # Each element gets a different factor, so that a formula names the right one.
         found += [[each * (2 + place) for place, each in enumerate(default)], default[:-1], [*default, default[-1]]]
         found += [default[::-1]]
         found += [[max(each + rng.choice((-1, 0, 1, 2)), 1) for each in default] for _ in range(2)]

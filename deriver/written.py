@@ -1,4 +1,4 @@
-"""Rows that are written by hand, for what no formula was found: the tool proves them like those that it finds."""
+"""Rows that are written by hand where no formula was found; the tool proves them like those that it finds."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 Row = dict[str, Any]
 Tensors = Iterator[list[str]]
+_PARTS = ("weight", "bias")
 
 
 def _switch() -> Row:
-    """Switch Transformers' row: T5 whose sparse layers have experts, at regular distances.
+    """Return Switch Transformers' row: T5 with experts in every n-th layer.
 
     Source: transformers 5.23, modeling_switch_transformers.py (`SwitchTransformersStack.__init__`) and
     configuration_switch_transformers.py (`__post_init__`).
@@ -60,7 +61,7 @@ def _switch() -> Row:
 
 
 def _convolution(name: str, when: str, outer: str, inner: str, kernel: str, *, up: bool = False) -> Tensors:
-    """A convolution with weight norm and a bias; `up`: a transposed one, which is stored as (in, out)."""
+    """Yield a convolution with weight norm and a bias; `up`: a transposed one, which is stored as (in, out)."""
     first, second = (inner, outer) if up else (outer, inner)
     yield [f"{name}.conv.bias", when, outer]
     yield [f"{name}.conv.parametrizations.weight.original0", when, first, "1", "1"]
@@ -68,14 +69,14 @@ def _convolution(name: str, when: str, outer: str, inner: str, kernel: str, *, u
 
 
 def _residual(name: str, when: str, width: str) -> Tensors:
-    """A narrower convolution of several samples, a wider one of one, and one around both."""
+    """Yield a residual block: a narrowing convolution, a widening one with a kernel of 1, and the shortcut."""
     yield from _convolution(f"{name}.block.1", when, f"({width} // compress)", width, "residual_kernel_size")
     yield from _convolution(f"{name}.block.3", when, width, f"({width} // compress)", "1")
     yield from _convolution(f"{name}.shortcut", f"use_conv_shortcut and {when}", width, width, "1")
 
 
 def _recurrent(name: str, when: str, width: str) -> Tensors:
-    """Two layers of an LSTM."""
+    """Yield two layers of an LSTM."""
     for layer in "01":
         for part in ("ih", "hh"):
             yield [f"{name}.lstm.weight_{part}_l{layer}", when, f"(4 * {width})", width]
@@ -83,7 +84,7 @@ def _recurrent(name: str, when: str, width: str) -> Tensors:
 
 
 def _encodec() -> Row:
-    """EnCodec: each ratio has a residual layer and a convolution, which halves or doubles the channels.
+    """Return EnCodec's row: each ratio has a residual block and a convolution that halves or doubles the channels.
 
     Source: transformers 5.23, modeling_encodec.py (`EncodecEncoder.__init__`, `EncodecDecoder.__init__`).
     """
@@ -122,7 +123,7 @@ def _encodec() -> Row:
 
 
 def _step() -> Row:
-    """Step 3.7's decoder: layers that see a window may have other heads, a key that nothing but their kind makes count.
+    """Return the row of Step 3.7's decoder; sliding-window layers may have another number of heads.
 
     Source: transformers 5.23, modeling_step3p7.py (`Step3p7TextAttention.__init__`) and configuration_step3p7.py
     (`__post_init__`, `per_layer_config`).
@@ -139,10 +140,7 @@ def _step() -> Row:
     tensors += [[f"{layer}.self_attn.{each}_norm.weight", "", "head_dim"] for each in "qk"]
     tensors += [[f"{layer}.self_attn.g_proj.weight", "", heads, hidden]]
     tensors += [[f"{layer}.{each}_layernorm.weight", "", hidden] for each in ("input", "post_attention")]
-    for path, when, wide in (
-        ("mlp", dense, "intermediate_size"),
-        ("mlp.shared_experts", routed, "share_expert_dim"),
-    ):
+    for path, when, wide in (("mlp", dense, "intermediate_size"), ("mlp.shared_experts", routed, "share_expert_dim")):
         tensors += [[f"{layer}.{path}.{each}_proj.weight", when, wide, hidden] for each in ("gate", "up")]
         tensors += [[f"{layer}.{path}.down_proj.weight", when, hidden, wide]]
     tensors += [
@@ -161,8 +159,7 @@ def _step() -> Row:
     names = {
         "attention_other_setting.num_attention_heads": "num_sliding_attention_heads", "moe_num_experts": experts,
         "moe_top_k": "num_experts_per_tok", "num_attention_groups": "num_key_value_heads",
-        "num_mtp_layers": "num_nextn_predict_layers",
-        "share_expert_dims": "share_expert_dim",
+        "num_mtp_layers": "num_nextn_predict_layers", "share_expert_dims": "share_expert_dim",
     }  # fmt: skip
     words = {"layer_types": ["full_attention", "sliding_attention"], "mlp_layer_types": ["dense", "sparse"]}
     fixed = {"mlp_bias": False, "moe_layers_enum": None, "num_local_experts": None}
@@ -171,15 +168,12 @@ def _step() -> Row:
 
 
 def _reformer() -> Row:
-    """Reformer: layers of two kinds in any order, and positions on two axes.
+    """Return Reformer's row: layers of two kinds in any order, and axial position embeddings.
 
     Source: transformers 5.23, modeling_reformer.py (`ReformerAttention.__init__`, `AxialPositionEmbeddings.__init__`).
     """
-    layer, inner, hashed = (
-        "reformer.encoder.layers.*",
-        "(num_attention_heads * attention_head_size)",
-        "attn_layers[i] == 'lsh'",
-    )
+    layer, hashed = "reformer.encoder.layers.*", "attn_layers[i] == 'lsh'"
+    inner = "(num_attention_heads * attention_head_size)"
     attention, ffn = f"{layer}.attention.self_attention", f"{layer}.feed_forward"
     place, tables = "reformer.embeddings.position_embeddings", ("axial_pos_shape[{}]", "axial_pos_embds_dim[{}]")
     norms = (f"{layer}.attention.layer_norm", f"{ffn}.layer_norm")
@@ -188,7 +182,7 @@ def _reformer() -> Row:
         [f"{place}.weights.0", "axial_pos_embds", tables[0].format(0), "1", tables[1].format(0)],
         [f"{place}.weights.1", "axial_pos_embds", "1", tables[0].format(1), tables[1].format(1)],
         [f"{place}.embedding.weight", "not axial_pos_embds", "max_position_embeddings", "hidden_size"],
-        *([f"{norm}.{part}", "", "hidden_size"] for norm in norms for part in ("weight", "bias")),
+        *([f"{norm}.{part}", "", "hidden_size"] for norm in norms for part in _PARTS),
         [f"{attention}.query_key.weight", hashed, inner, "hidden_size"],
         *([f"{attention}.{part}.weight", f"not {hashed}", inner, "hidden_size"] for part in ("query", "key")),
         [f"{attention}.value.weight", "", inner, "hidden_size"],
@@ -197,7 +191,7 @@ def _reformer() -> Row:
         [f"{ffn}.dense.dense.bias", "", "feed_forward_size"],
         [f"{ffn}.output.dense.weight", "", "hidden_size", "feed_forward_size"],
         [f"{ffn}.output.dense.bias", "", "hidden_size"],
-        *([f"reformer.encoder.layer_norm.{part}", "", "(2 * hidden_size)"] for part in ("weight", "bias")),
+        *([f"reformer.encoder.layer_norm.{part}", "", "(2 * hidden_size)"] for part in _PARTS),
         ["lm_head.decoder.weight", "", "vocab_size", "(2 * hidden_size)"],
         ["lm_head.bias", "", "vocab_size"],
     ]
@@ -214,7 +208,7 @@ def _reformer() -> Row:
 
 
 def _aria() -> Row:
-    """Aria: as many queries as the largest image gives words, which the class computes from a table and saves.
+    """Return Aria's row: the class takes the number of queries from a table, by the largest image, and saves it.
 
     Source: transformers 5.23, modeling_aria.py (`AriaProjector.__init__`) and configuration_aria.py (`__post_init__`).
     """
@@ -241,14 +235,11 @@ def _aria() -> Row:
     }
 
 
-_PARTS = ("weight", "bias")
-
-
 def _hrm() -> Row:
-    """HRM: two stacks of as many layers, without norms that learn.
+    """Return HRM's row: two stacks of equal depth, whose norms have no weights.
 
-    A file says how often layers run (`num_hidden_layers`), and how many there are; one without the latter means the
-    former by it. Source: transformers 5.23, modeling_hrm_text.py (`HrmTextStack.__init__`) and
+    A file says how often layers run (`num_hidden_layers`) and how many there are; without the latter, the former is
+    the number of layers. Source: transformers 5.23, modeling_hrm_text.py (`HrmTextStack.__init__`) and
     configuration_hrm_text.py (`__post_init__`).
     """
     heads, lists = "(num_attention_heads * head_dim)", ("model.L_module.layers", "model.H_module.layers")
@@ -286,4 +277,4 @@ WRITTEN: Mapping[str, Mapping[str, Any]] = {
     "Step3p7TextModel": _step(),
     "SwitchTransformersForConditionalGeneration": _switch(),
 }
-"""By class, in place of what was found."""
+"""By class; replaces what was found."""

@@ -275,7 +275,7 @@ def _of_experts(part: Experts, adapter: Adapter) -> Iterator[Weight]:
 
 
 def trainable(model: Model) -> int:
-    """Return parameters that the optimizer sees."""
+    """Count the parameters that the optimizer sees."""
     every = model.tensors
     return sum(model.size(weight.shape) * count for weight, _, count in every if learns(weight, model.network))
 

@@ -43,7 +43,7 @@ def listed_name(name: str) -> str:
 
 
 def full_name(name: str) -> str:
-    """Return the hub id that a name stands for, or the name itself: another repository's or folder's, an unknown one.
+    """Return the hub id that a name stands for; other repositories, folders and unknown names stay as they are.
 
     >>> full_name("gemma-3-27b"), full_name("unsloth/Qwen3-8B"), full_name("Qwen3-8B-AWQ")
     ('google/gemma-3-27b-pt', 'unsloth/Qwen3-8B', 'Qwen3-8B-AWQ')
@@ -156,11 +156,11 @@ def find_model(model: str | Mapping[str, object]) -> Model:
 
 
 _ELSEWHERE = {"text_model_id": "text_config", "audio_model_id": "audio_config"}
-"""Keys that name another repository's model, and the part of a file that stands for it (Ultravox)."""
+"""Keys that name another repository's model, and the key of its configuration (Ultravox)."""
 
 
 def _whole(config: Mapping[str, object]) -> Mapping[str, object]:
-    """A file with the parts that it only names, as their own repositories describe them.
+    """Return a file with the configurations of the parts that it only names by their repositories.
 
     Raises ConfigError with the nearest id.
     """
@@ -284,7 +284,7 @@ def identified(name: str) -> Named:
 
 
 def of_size(size: str) -> list[str]:
-    """Return the models whose names say a size, first those whose names most others contain: these are made from them.
+    """Return the models whose names say a size; those whose names occur in most others, as their bases, come first.
 
     >>> of_size("8B")[:3], of_size("llama")
     (['llama-3.1-8b', 'qwen3-8b', 'meta-llama-3-8b'], [])

@@ -72,6 +72,12 @@ def cache_of(row: Mapping[str, Any]) -> Any:
     return row.get("cache", _usual_cache(row["type"]))
 
 
+def first_class(config: Mapping[str, Any]) -> str:
+    """Return the first class that a configuration names, empty where it names none."""
+    named = config.get("architectures")
+    return named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+
+
 def completed(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
     """A configuration with the parts that it leaves out, as its class in transformers has them, and which those are."""
     model_type = config.get("model_type")

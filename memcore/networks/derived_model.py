@@ -11,7 +11,7 @@ from typing import Any
 from memcore.errors import ConfigError
 from memcore.limits import of_model
 from memcore.messages import Message, joined
-from memcore.networks.derived import PUBLISHED, Keys, Tensor, cache_of, derived, row_of, tensors
+from memcore.networks.derived import PUBLISHED, Keys, Tensor, cache_of, derived, first_class, row_of, tensors
 from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network, Tower
 from memcore.networks.patterns import compress
 from memcore.networks.recognized import REPEATED, RESIDUAL, Facts, Symbols, plain, recognize
@@ -84,7 +84,7 @@ NAMED_BEFORE: Mapping[str, str] = {"ViltForVisualQuestionAnswering": "ViltForQue
 
 
 HEADED: Mapping[str, str] = {"step3p5": "Step3p7TextModel"}
-"""Decoders that transformers has only within composites, without a head: Step 3.5 is Step 3.7's language model."""
+"""Decoders that transformers has only inside composites, without a head: Step 3.5 is Step 3.7's language model."""
 
 
 def _now(name: object) -> object:
@@ -185,9 +185,8 @@ def derived_model(
 
 
 def _headed(config: Mapping[str, Any], model_type: str, name: str, outer: dict[str, tuple[int, ...]]) -> str:
-    """Return the class whose head is counted; a decoder that transformers has without one is given that for words."""
-    named = config.get("architectures")
-    own = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else "ForCausalLM"
+    """Return the class whose head is counted, and add the head to a decoder that transformers has without one."""
+    own = first_class(config) or "ForCausalLM"
     if model_type not in HEADED or _HEADLESS.search(own):
         return name
     if config.get("tie_word_embeddings") is not True:

@@ -46,7 +46,7 @@ class Layer:
 
     @property
     def mixers(self) -> tuple[Mixer, ...]:
-        """Return those that it has."""
+        """Return the mixers that it has."""
         return tuple(mixer for mixer in (self.mixer, self.second_mixer) if mixer is not None)
 
     @property
@@ -268,7 +268,7 @@ class Model:
     """The number of the first layer of each run, where several stages are one after the other."""
 
     def size(self, shape: Shape) -> int:
-        """Return elements of a shape."""
+        """Count the elements of a shape."""
         return product(shape, self.sizes)
 
     @cached_property
@@ -330,12 +330,12 @@ class Model:
 
     @cached_property
     def parameters(self) -> int:
-        """Return all parameters, tied tensors counted once."""
+        """Count all parameters; tied tensors count once."""
         return sum(self.size(weight.shape) * count for weight, _, count in self.tensors)
 
     @cached_property
     def parameters_by_kind(self) -> Mapping[str, int]:
-        """Return all parameters by what they are for."""
+        """Count all parameters by what they are for."""
         found: Counter[str] = Counter()
         for weight, _, count in self.tensors:
             found[weight.kind] += self.size(weight.shape) * count
@@ -343,7 +343,7 @@ class Model:
 
     @cached_property
     def active_parameters(self) -> int:
-        """Return parameters that take part in computing one token: of routed experts only those of the chosen ones."""
+        """Count the parameters that compute one token: of routed experts only those of the chosen ones."""
         idle = 0
         for layer, count in self.layers:
             for ffn in layer.ffns:
@@ -355,17 +355,17 @@ class Model:
 
     @cached_property
     def cached_elements(self) -> int:
-        """Return elements of the KV cache for each token, below any sliding window, over all layers."""
+        """Count the elements of the KV cache per token, below any sliding window, over all layers."""
         return sum(count * self.size(shape) for layer, count in self.layers for shape in _shapes(layer, "cached"))
 
     @cached_property
     def state_elements(self) -> int:
-        """Return elements of recurrent states in the cache for each sequence, over all layers."""
+        """Count the elements of recurrent states in the cache per sequence, over all layers."""
         return sum(count * self.size(shape) for layer, count in self.layers for shape in _shapes(layer, "state"))
 
     @cached_property
     def kept_elements(self) -> int:
-        """Return elements that modules keep for each sequence outside the cache, over all layers."""
+        """Count the elements that modules keep per sequence outside the cache, over all layers."""
         return sum(count * self.size(shape) for layer, count in self.layers for shape in _shapes(layer, "kept"))
 
 

@@ -211,7 +211,7 @@ def between(reader: Reader) -> Sequence[str | None]:
 def listed_experts(reader: Reader) -> Sequence[str | None]:
     """Experts in the layers that `moe_layers` lists, else in every `interleave_moe_layer_step`-th (Llama 4).
 
-    Steps of 0 are for none: Llama Guard 4 (vllm, models/llama4.py).
+    A step of 0 means no experts: Llama Guard 4 (vllm, models/llama4.py).
     """
     step = reader.integer("interleave_moe_layer_step", 1, least=0)
     layers = reader.listed("moe_layers")

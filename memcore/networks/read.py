@@ -10,7 +10,7 @@ from memcore import registry
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import DIFFERENT
 from memcore.messages import Message, joined
-from memcore.networks.derived import completed, derived
+from memcore.networks.derived import completed, derived, first_class
 from memcore.networks.derived_model import ASSUMED, TOWERS, class_of, derived_model, known_types, text_within
 from memcore.networks.families import ALIASES, FAMILIES
 from memcore.networks.families.counted import COUNTED
@@ -26,7 +26,7 @@ from memcore.networks.reader import Reader
 from memcore.networks.short import expand, is_short
 from memcore.networks.unknown import as_llama, check_known
 from memcore.networks.weights import Linear, Norm, Weight
-from memcore.symbols import Shape
+from memcore.symbols import Axis, Shape
 from memcore.units import shown
 
 _SIZES = {"hidden_size", "num_hidden_layers"}
@@ -47,7 +47,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
     known = ALIASES.get(model_type, model_type) if isinstance(model_type, str) else ""
     if known in COMPOSITES:
         model = _composite(config, known, COMPOSITES[known])
-        model = _of_class(model, config, own=_plain(known) != _without_head(_class_name(config)))
+        model = _of_class(model, config, own=_plain(known) != _without_head(first_class(config)))
     elif known in FAMILIES:
         model = _language_model(Reader(config, FAMILIES[known].like or known, FAMILIES[known].keys), known)
         model = _of_class(model, config, own=known in REMOTE)
@@ -57,7 +57,7 @@ def read_model(config: Mapping[str, object], name: str | None = None) -> Model:
         model = _short(config)
     elif isinstance(model_type, str) and class_of(config, model_type) is not None:
         model = _derived(config, model_type)
-        model = _with_head(model, _own_head(config)) if _class_name(config) in _OWN_HEADS else model
+        model = _with_head(model, _own_head(config)) if first_class(config) in _OWN_HEADS else model
     else:
         model = _unknown(config)
     if more:
@@ -85,11 +85,6 @@ _BY_HAND = frozenset({*FAMILIES, *COMPOSITES, *ALIASES, *registry.MODEL_TYPES})
 """Types whose rows are written by hand."""
 
 
-def _class_name(config: Mapping[str, object]) -> str:
-    named = config.get("architectures")
-    return named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
-
-
 def _without_head(name: str) -> str:
     """A class's name up to what it is for, in small letters without marks."""
     return _MARKS.sub("", _HEAD.split(name, maxsplit=1)[0]).lower()
@@ -97,7 +92,7 @@ def _without_head(name: str) -> str:
 
 def _typed(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[Message, ...]]:
     """A file without a type has that of the class that it names, which is said; marks in a type may be others."""
-    name, kind = _class_name(config), config.get("model_type")
+    name, kind = first_class(config), config.get("model_type")
     if not isinstance(kind, str | None):
         raise ConfigError.at("model.model_type", "expected a string, found {}", shown(kind))
     if isinstance(kind, str) and kind in _BY_HAND:  # the derived types need not be read
@@ -149,7 +144,7 @@ def _tied_by_text(config: Mapping[str, object]) -> Mapping[str, object]:
 
 def _check_class(config: Mapping[str, object]) -> None:
     """Refuse classes of another network than their type's: drafts of a model, and code of a checkpoint's own."""
-    name, model_type, code = _class_name(config), config.get("model_type"), config.get("auto_map")
+    name, model_type, code = first_class(config), config.get("model_type"), config.get("auto_map")
     if not isinstance(model_type, str) or not (model_type in FAMILIES or model_type in known_types()):
         return
     if _DRAFT.search(name):
@@ -173,11 +168,23 @@ def _check_class(config: Mapping[str, object]) -> None:
 _LABELLED = re.compile(r"For(SequenceClassification|TokenClassification|RewardModeling|QuestionAnswering)$")
 _BARE = re.compile(r"(?<!LMHead)(?<!DoubleHeads)Model$")
 _HEADS_COUNTED = ("CausalLM", "ConditionalGeneration", "MaskedLM", "PreTraining", "Retrieval", "ActionPrediction")
-"""What classes are for, of which nothing is missed: heads of words, and parts with rows of their own."""
+"""Ends of class names whose heads are counted: heads over the vocabulary, and parts with rows of their own."""
 
 
 _LABELS_OF_ANSWERS = ("gptj",)
 """Types whose answers to questions have as many scores as labels; others have two, for the first and the last word."""
+
+
+def _scores(rows: Axis) -> tuple[Weight, ...]:
+    """Return a head of two matrices with biases, whose last one has this many rows."""
+    return (
+        Weight("score.0.weight", (("h",), ("h",)), "head"),
+        Weight("score.0.bias", (("h",),), "head"),
+        Weight("score.2.weight", ((rows,), ("h",)), "head"),
+        Weight("score.2.bias", ((rows,),), "head"),
+    )
+
+
 _OWN_HEADS: Mapping[str, tuple[Weight, ...]] = {
     "AgeGenderModel": (
         *(Weight(f"{head}.dense.weight", (("h",), ("h",)), "head") for head in ("age", "gender")),
@@ -196,21 +203,8 @@ _OWN_HEADS: Mapping[str, tuple[Weight, ...]] = {
         Weight("projector.0.weight", (("half",), ("h",)), "head"),
         Weight("projector.2.weight", (("embedded",), ("half",)), "head"),
     ),
-    "Qwen2ForProcessRewardModel": (
-        Weight("score.0.weight", (("h",), ("h",)), "head"),
-        Weight("score.0.bias", (("h",),), "head"),
-        Weight("score.2.weight", (("labels",), ("h",)), "head"),
-        Weight("score.2.bias", (("labels",),), "head"),
-    ),
-    **dict.fromkeys(
-        ("JinaVLForRanking", "Qwen2ForRewardModel"),
-        (
-            Weight("score.0.weight", (("h",), ("h",)), "head"),
-            Weight("score.0.bias", (("h",),), "head"),
-            Weight("score.2.weight", ((1,), ("h",)), "head"),
-            Weight("score.2.bias", ((1,),), "head"),
-        ),
-    ),
+    "Qwen2ForProcessRewardModel": _scores("labels"),
+    **dict.fromkeys(("JinaVLForRanking", "Qwen2ForRewardModel"), _scores(1)),
     "Wav2Vec2ForSpeechClassification": (
         Weight("classifier.dense.weight", (("h",), ("h",)), "head"),
         Weight("classifier.dense.bias", (("h",),), "head"),
@@ -232,7 +226,7 @@ def _own_head(config: Mapping[str, object]) -> tuple[Weight, ...]:
         ("half",): (hidden // 2 if type(hidden) is int else 1,),
         ("embedded",): (embedded if type(embedded) is int else 512,),
     }
-    found = _OWN_HEADS[_class_name(config)]
+    found = _OWN_HEADS[first_class(config)]
     return tuple(replace(each, axes=tuple(sizes.get(axis, axis) for axis in each.axes)) for each in found)
 
 
@@ -259,7 +253,7 @@ def _of_class(model: Model, config: Mapping[str, object], *, own: bool = False) 
     Source: transformers 5.23, modeling_layers.py (`GenericForSequenceClassification`, `GenericForTokenClassification`,
     `GenericForQuestionAnswering`).
     """
-    name = _class_name(config)
+    name = first_class(config)
     labelled = _LABELLED.search(name)
     if name in _OWN_HEADS:
         return _with_head(model, _own_head(config))
@@ -314,7 +308,7 @@ def _derived(config: Mapping[str, object], model_type: str) -> Model:
 
 
 def _check_sections(config: Mapping[str, object], model_type: str, added: Sequence[str]) -> None:
-    """Refuse a file that has other parts in place of those that it lacks: VibeVoice's first ones are for other code."""
+    """Refuse a file that lacks parts and has unknown ones instead: VibeVoice's first files are for other code."""
     known = derived()["keys"].get(model_type, "").split()
     others = [key for key, value in config.items() if isinstance(value, Mapping) and "model_type" in value]
     unknown = joined(", ", sorted({*others} - {*known, *derived()["parts"].get(model_type, {})}))

@@ -194,7 +194,7 @@ def _norms(left: dict[str, tuple[int, ...]], width: int | None, axes: Shape) -> 
 
 
 def _modules(left: Mapping[str, tuple[int, ...]], names: tuple[str, ...]) -> Iterator[str]:
-    """Yield what stands before these names wherever all of them are matrices."""
+    """Yield the prefix of these names wherever all of them are matrices."""
     last = f"{names[0]}.weight"
     for name in list(left):
         if name == last or name.endswith(f".{last}"):
@@ -313,7 +313,7 @@ def _delta(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> Sp
 
 
 def _short(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> SpecialMixer | None:
-    """Return a gated convolution over the last tokens, by its names: its state is what it convolves."""
+    """Return a gated convolution over the last tokens, recognized by its names; its state is its input."""
     convolved, (rows, width) = left.get(f"{before}conv.weight", ()), left[f"{before}in_proj.weight"]
     if convolved[:2] != (width, 1) or rows != 3 * width:
         return None
@@ -324,7 +324,7 @@ def _short(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> Sp
 def _taken(
     left: dict[str, tuple[int, ...]], mixer: SpecialMixer, sizes: Mapping[str, int], symbol: Symbols
 ) -> SpecialMixer | None:
-    """The mixer without whose tensors a layer is left; None where it lacks one, or its sizes are not the stack's."""
+    """Take a mixer's tensors out of `left` and return it; None if one is missing or its sizes are not the stack's."""
     if any(each.name not in left for each in mixer.weights()) or any(
         symbol(*each) != each[0] for each in sizes.items()
     ):
@@ -384,7 +384,7 @@ def _latent(left: dict[str, tuple[int, ...]], before: str, facts: Facts, symbol:
 
 
 _POOLED = "indexer.index_kpool_compress_gate"
-"""What weighs the tokens of a pool. transformers caches it next to each key, and whether the token counts."""
+"""The gate that weighs a pool's tokens; transformers caches its result next to each key, and a flag per token."""
 
 
 def _indexer(left: dict[str, tuple[int, ...]], before: str, symbol: Symbols) -> tuple[Weight, ...]:

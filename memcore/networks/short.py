@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from memcore.errors import ConfigError, Problem, nearest
 from memcore.limits import INTEGER
 from memcore.messages import Message, joined
+from memcore.symbols import round_up
 from memcore.units import shown
 
 KEYS: Mapping[str, str] = {
@@ -141,7 +142,7 @@ def _fitting(config: Mapping[str, object], total: int) -> int:
 
 def _width(hidden: object) -> int:
     """Return two thirds of four times the hidden size, rounded up to a multiple of 256 (Llama's own rule)."""
-    return -(-8 * hidden // 3 // 256) * 256 if isinstance(hidden, int) else 0
+    return round_up(-(-8 * hidden // 3), 256) if isinstance(hidden, int) else 0
 
 
 def _shaped(total: int, given: Mapping[str, object]) -> tuple[dict[str, object], str]:

@@ -46,11 +46,11 @@ USES: Mapping[str, Message | None] = {
     "time series": Message("time series"),
     "videos": Message("videos"),
 }
-"""What families of transformers work on that are not supported."""
+"""What unsupported families of transformers work on."""
 
 
 def check_known(config: Mapping[str, object]) -> None:
-    """Refuse a family of transformers that is not supported, and say what is.
+    """Refuse a family of transformers that is not supported, and say which are.
 
     Raises ConfigError.
     """

@@ -10,16 +10,27 @@ nvidia/LocateAnything-3B; tests/truth/published.json holds files and published t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from math import prod
 
 from memcore.errors import ConfigError
 from memcore.networks.derived import tensors
 from memcore.networks.families import sounds
-from memcore.networks.families.counting import Config, blocks, matrix, norms, part, pooling, whole, within
+from memcore.networks.families.counting import (
+    Config,
+    blocks,
+    check_only,
+    derived_size,
+    matrix,
+    norms,
+    part,
+    pooling,
+    size_of,
+    unsupported,
+    whole,
+    within,
+)
 from memcore.networks.families.step import perceives
 from memcore.networks.weights import Weight
 from memcore.records import dataclass
-from memcore.units import shown
 
 
 def _minicpm_towers(config: Config) -> Iterator[Weight]:
@@ -117,14 +128,14 @@ def _deepseek_towers(config: Config) -> Iterator[Weight]:
 
 
 def _nano_vl(config: Config) -> Config:
-    """The decoder of Nemotron Nano VL and of Nemotron Omni is Nemotron-H."""
+    """Return the decoder of Nemotron Nano VL and of Nemotron Omni, which is Nemotron-H's."""
     return {**_without("architectures", "auto_map")(_inside(config, "llm_config")), "model_type": "nemotron_h"}
 
 
 def _nano_towers(config: Config) -> Iterator[Weight]:
-    """RADIO, a projector of four patches without biases, and what hears (vllm 0.33, `nano_nemotron_vl.py`).
+    """Yield RADIO, a projector of four patches without biases, and an audio encoder (vllm 0.33, `nano_nemotron_vl.py`).
 
-    Frames of videos that are seen together have a matrix of their own (`radio.py`, `ViTPatchGenerator.__init__`).
+    Video frames that form one patch have an embedding of their own (`radio.py`, `ViTPatchGenerator.__init__`).
     """
     width, wide = whole(config.get("vit_hidden_size"), 1280), whole(config.get("projector_hidden_size"), 4096)
     ratio, hidden = config.get("downsample_ratio", 0.5), whole(within(config, "llm_config", "hidden_size"))
@@ -134,7 +145,7 @@ def _nano_towers(config: Config) -> Iterator[Weight]:
         found["video_temporal_patch_size"] = frames
     sizes = tensors(found, "RadioModel", "model.vision_config")
     # The checkpoint's layers have no scales.
-    yield part("vision_model", sum(prod(each.shape) for each in sizes if "layer_scale" not in each.name))
+    yield part("vision_model", size_of(each for each in sizes if "layer_scale" not in each.name))
     yield part("mlp1", merged, wide * merged, hidden * wide)
     yield from sounds.parakeet(config.get("sound_config"), hidden)
 
@@ -148,15 +159,16 @@ def _janus_keys(config: Config, part_name: str) -> Config:
     return found if isinstance(found, Mapping) else {}
 
 
+_JANUS: Mapping[str, Config] = {
+    "vision_config": {"model_name": "siglip_large_patch16_384"},
+    "gen_vision_config": {"n_embed": 8},
+}
+
+
 def _janus(config: Config) -> Config:
     """Janus's language model is Llama; sizes that a file leaves out are those of its class."""
-    seen, coded = (_janus_keys(config, key) for key in ("vision_config", "gen_vision_config"))
-    for found, key, only in ((seen, "model_name", "siglip_large_patch16_384"), (coded, "n_embed", 8)):
-        if found.get(key) != only:
-            raise ConfigError.at(
-                f"model.{'vision_config' if found is seen else 'gen_vision_config'}.params.{key}",
-                "found {}, but only {} is supported for this family", shown(found.get(key)), shown(only),
-            )  # fmt: skip
+    for name, only in _JANUS.items():
+        check_only(_janus_keys(config, name), only, f"{name}.params.")
     return {**_without("_attn_implementation")(_inside(config, "language_config")), "model_type": "llama"}
 
 
@@ -184,9 +196,7 @@ def _molmo(config: Config) -> Config:
     kinds = {(True, False, False): "qwen2", (False, True, True): "olmo2"}
     said = tuple(config.get(key) is True for key in ("qkv_bias", "attention_layer_norm", "norm_after"))
     if said not in kinds:
-        raise ConfigError.at(
-            "model.norm_after", "found {}, but only {} is supported for this family", shown(said[2]), shown(False)
-        )
+        raise unsupported("norm_after", said[2], False)
     rows, wide = whole(config.get("embedding_size")), whole(config.get("intermediate_size"))
     sizes = {"intermediate_size": wide // 2, "vocab_size": rows or config.get("vocab_size")}
     left = {
@@ -234,9 +244,7 @@ def gemma4(config: Config) -> Iterator[Weight]:
     hidden, seen, heard = whole(within(config, "text_config", "hidden_size"), 2304), *_towers_of(config)
     if seen is not None:
         found = {**seen, "model_type": "gemma4_vision"}
-        yield part(
-            "vision_tower", sum(prod(each.shape) for each in tensors(found, "Gemma4VisionModel", "model.vision_config"))
-        )
+        yield part("vision_tower", derived_size(found, "Gemma4VisionModel", "model.vision_config"))
         yield part("embed_vision", whole(seen.get("hidden_size"), 768) * hidden)
     if heard is not None:
         width, layers = whole(heard.get("hidden_size"), 1024), whole(heard.get("num_hidden_layers"), 12)
@@ -358,7 +366,7 @@ def _pooling_head(vision: object) -> int:
 
 
 def _keye(config: Config) -> Iterator[Weight]:
-    """Keye-VL's SigLIP, and a projector of four patches each, which 1.5 norms together (vllm, `keye_vl1_5.py`)."""
+    """Yield Keye-VL's SigLIP, and a projector of four patches: 1.5 has one norm over all four (`keye_vl1_5.py`)."""
     layers, width, places = _siglip(config.get("vision_config"))
     hidden, normed = whole(config.get("hidden_size")), 1 if config.get("model_type") == "Keye" else 4
     yield part("visual.vision_model", layers, (places + _PACKED) * width)
@@ -387,12 +395,7 @@ def _vila(config: Config) -> Iterator[Weight]:
     """VILA 1.5: SigLIP with its pooling head, a projector of four patches each (NVlabs/VILA, `base_projector.py`)."""
     kind = within(config, "mm_projector_cfg", "mm_projector_type")
     if kind != "mlp_downsample":
-        raise ConfigError.at(
-            "model.mm_projector_cfg.mm_projector_type",
-            "found {}, but only {} is supported for this family",
-            shown(kind),
-            shown("mlp_downsample"),
-        )
+        raise unsupported("mm_projector_cfg.mm_projector_type", kind, "mlp_downsample")
     vision = within(config, "vision_tower_cfg")
     layers, width, places = _siglip(vision)
     hidden = whole(config.get("hidden_size"))
@@ -492,16 +495,13 @@ _PRISMATIC = {
 
 
 def _openvla(config: Config) -> Config:
-    """OpenVLA's language model is Llama 2; its class's sizes stand for those that the file leaves out."""
-    for key, only in _PRISMATIC.items():
-        if config.get(key) != only:
-            said = "found {}, but only {} is supported for this family"
-            raise ConfigError.at(f"model.{key}", said, shown(config.get(key)), shown(only))
+    """Return OpenVLA's language model, Llama 2; sizes that the file leaves out are the class's defaults."""
+    check_only(config, _PRISMATIC)
     return _inside(config, "text_config")
 
 
 def _openvla_towers(config: Config) -> Iterator[Weight]:
-    """DINOv2 with registers, SigLIP with its pooling head, and three matrices that read what both see."""
+    """Yield DINOv2 with registers, SigLIP with its pooling head, and a projector of three matrices for both."""
     width, registers = 1024, 4
     outer = matrix(width, 3 * 14 * 14) + (16 * 16 + 1 + registers) * width + norms(1, width)
     yield part("vision_backbone.featurizer", blocks(24, width, 4 * width), 24 * 2 * width, outer)
@@ -513,9 +513,9 @@ def _openvla_towers(config: Config) -> Iterator[Weight]:
 
 
 def _nvlm_towers(config: Config) -> Iterator[Weight]:
-    """InternViT with as many heads as eight GPUs can share, seven of which are empty, and a projector without biases.
+    """Yield InternViT, with seven dummy heads so that eight GPUs can split them, and a projector without biases.
 
-    The matrices of empty heads are in the checkpoint, too.
+    The checkpoint holds the dummy heads' matrices, too.
     """
     vision, text = config.get("vision_config"), config.get("llm_config")
     names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "patch_size")
@@ -530,22 +530,21 @@ def _nvlm_towers(config: Config) -> Iterator[Weight]:
 
 
 def _step_towers(config: Config) -> Iterator[Weight]:
-    """Step3-VL's perception encoder, which is that of Step 3.7, and a matrix."""
+    """Yield Step3-VL's perception encoder, which is Step 3.7's, and a matrix."""
     vision, hidden = _inside(config, "vision_config"), whole(within(config, "text_config", "hidden_size"))
-    sizes = tensors(perceives(vision), "Step3p7VisionModel", "model.vision_config")
-    yield part("vision_model", sum(prod(each.shape) for each in sizes))
+    yield part("vision_model", derived_size(perceives(vision), "Step3p7VisionModel", "model.vision_config"))
     seen = 4 * whole(vision.get("width"), 1536)
     yield part("vit_large_projector", matrix(hidden, seen, int(config.get("projector_bias") is not False)))
 
 
 def _embeds(config: Config) -> Config:
-    """NV-Embed's language model is Mistral's, without a mask and a head (`modeling_nvembed.py`)."""
+    """Return NV-Embed's language model: Mistral without a causal mask or a head (`modeling_nvembed.py`)."""
     found = _without("auto_map", "_name_or_path")(_inside(config, "text_config"))
     return {**found, "model_type": "mistral", "architectures": ["MistralModel"]}
 
 
 def _embeds_latents(config: Config) -> Iterator[Weight]:
-    """Latents that words attend to, and a gated feed-forward layer (`LatentAttentionModel.__init__`)."""
+    """Yield the latents that tokens attend to, and a gated feed-forward layer (`LatentAttentionModel.__init__`)."""
     latent = within(config, "latent_attention_config")
     names = ("hidden_dim", "latent_dim", "num_latents_value", "num_cross_heads", "cross_dim_head")
     usual = (4096, 4096, 512, 8, 4096)

@@ -24,6 +24,7 @@ from memcore.networks.recurrences import (
 )
 from memcore.networks.routed import Routed, shared_expert
 from memcore.networks.rows import Dense, Grouped, Latent
+from memcore.symbols import round_up
 
 _HYBRID_NORMS = ("input_layernorm", "pre_ff_layernorm")
 
@@ -85,7 +86,7 @@ def _griffin_places(reader: Reader) -> list[Place]:
 
 
 def _cycled(reader: Reader) -> list[str]:
-    """The pattern of `block_types`, again and again; all but `recurrent` are attention.
+    """Repeat the pattern of `block_types` over all layers; every word but `recurrent` means attention.
 
     Source: transformers 5.23, configuration_recurrent_gemma.py (`layers_block_type`).
     """
@@ -110,7 +111,7 @@ def _lfm_width(reader: Reader) -> int:
     if reader.has("block_ffn_dim_multiplier"):
         width = int(reader.number("block_ffn_dim_multiplier") * width)
     multiple = reader.integer("block_multiple_of")
-    return multiple * -(-width // multiple)
+    return round_up(width, multiple)
 
 
 _REFUSED = ("out_proj",)

@@ -19,7 +19,7 @@ from memcore.networks.weights import Weight
 
 
 def _looks_back(name: str) -> tuple[Weight, ...]:
-    """Return a norm and a score, by which results of earlier blocks of layers are weighed."""
+    """Return the norm and the scoring vector that weigh the results of earlier blocks of layers."""
     return (
         Weight(f"{name}_norm.weight", (("h",),), "norm"),
         Weight(f"{name}_proj.weight", ((1,), ("h",)), "other"),

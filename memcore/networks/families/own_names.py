@@ -15,11 +15,11 @@ from itertools import count, islice
 from math import isqrt
 
 from memcore.errors import ConfigError
-from memcore.networks.families.counting import whole, within
+from memcore.networks.families.counting import Config, check_only, unsupported, whole, within
 from memcore.networks.weights import Weight
+from memcore.symbols import round_up
 from memcore.units import shown
 
-Config = Mapping[str, object]
 _INDICATORS = 5
 """Words of the visual vocabulary that no patch is given: they say where an image starts, ends and is cut."""
 
@@ -29,7 +29,7 @@ def ovis(config: Config) -> Config:
     text, seen = _part(config, "llm_config"), _part(config, "visual_tokenizer_config")
     tower = _part(seen, "backbone_config", "visual_tokenizer_config.")
     if tower.get("model_type") != "aimv2":
-        raise _only("visual_tokenizer_config.backbone_config.model_type", shown(tower.get("model_type")), "aimv2")
+        raise unsupported("visual_tokenizer_config.backbone_config.model_type", tower.get("model_type"), "aimv2")
     vision = {
         **tower,
         "model_type": "ovis2_vision",
@@ -53,9 +53,9 @@ _THINKS = {"audio_config": "qwen3_asr_encoder", "text_config": "qwen3"}
 
 
 def qwen3_asr(config: Config) -> Config:
-    """Qwen3-ASR as Qwen publishes it: what transformers has on top is within `thinker_config`.
+    """Return Qwen3-ASR's keys where transformers has them; Qwen publishes them inside `thinker_config`.
 
-    What aligns words with sounds has scores for times (`times`) instead of words.
+    The forced aligner scores timestamps (`times`) instead of words.
     """
     if "thinker_config" not in config:
         return config
@@ -69,11 +69,10 @@ _ALIGNS = ("thinker_config", "timestamp_segment_time", "timestamp_token_id")
 
 
 def times(config: Config) -> tuple[Weight, ...]:
-    """The matrix of Qwen3-ForcedAligner that scores times (qwen-asr, modeling_qwen3_asr.py: `lm_head`)."""
-    rows, hidden = (
-        within(config, "thinker_config", *path) for path in (("classify_num",), ("text_config", "hidden_size"))
-    )
-    return (Weight("lm_head", ((whole(rows),), (whole(hidden),)), "head"),) if whole(rows) and whole(hidden) else ()
+    """Return Qwen3-ForcedAligner's matrix that scores timestamps (qwen-asr, modeling_qwen3_asr.py: `lm_head`)."""
+    thinker = config.get("thinker_config")
+    rows, hidden = whole(within(thinker, "classify_num")), whole(within(thinker, "text_config", "hidden_size"))
+    return (Weight("lm_head", ((rows,), (hidden,)), "head"),) if rows and hidden else ()
 
 
 _UNREAD = ("audio_config", "discrete_audio_config", "discrete_vision_config")
@@ -85,11 +84,9 @@ def hyperclova(config: Config) -> Config:
         return config
     for key in _UNREAD:
         if config.get(key) is not None:
-            raise _only(key, "{…}", None)
-    only = {"mm_projector_type": "linear", "video_audio_compressor_type": None}
-    for key, value in only.items():
-        if config.get(key) != value:
-            raise _only(key, shown(config.get(key)), value)
+            said = "found {}, but only {} is supported for this family"
+            raise ConfigError.at(f"model.{key}", said, "{…}", shown(None))
+    check_only(config, {"mm_projector_type": "linear", "video_audio_compressor_type": None})
     text = _part(config, "text_config")
     return {
         "model_type": "hyperclovax_vision_v2",
@@ -98,11 +95,6 @@ def hyperclova(config: Config) -> Config:
         "vision_config": {**_part(config, "vision_config"), "model_type": "qwen2_5_vl_vision"},
         "tie_word_embeddings": text.get("tie_word_embeddings", False),
     }
-
-
-def _only(key: str, found: str, value: object) -> ConfigError:
-    """Return the error of a key that has another value than the one that is supported."""
-    return ConfigError.at(f"model.{key}", "found {}, but only {} is supported for this family", found, shown(value))
 
 
 def _part(config: Config, key: str, path: str = "") -> Config:
@@ -158,23 +150,34 @@ def blt(config: Config) -> Config:
 _GRAMS = ("ple_conv_kernel_size", "ple_embed_dim", "ple_layer_ids", "seed", "split_ngram_parts")
 
 
+Kinds = Mapping[str, tuple[str, Callable[[int], bool]]]
+"""By a key that lists kinds of layers: one kind and which layers are of it where rows are proved; others are not."""
+_QWEN_LAYERS: Kinds = {"layer_types": ("linear_attention", lambda place: (place + 1) % 4 > 0)}
+_GLM_LAYERS: Kinds = {**_QWEN_LAYERS, "mlp_layer_types": ("dense", lambda place: place < 3)}
+
+
+def _check_layers(config: Config, proved: Kinds) -> None:
+    """Raise ConfigError where layers are of other kinds than in proved rows."""
+    for key, (kind, known) in proved.items():
+        listed = config.get(key)
+        if isinstance(listed, list) and any((each == kind) != known(place) for place, each in enumerate(listed)):
+            said = "found {}, which is not supported in this family yet"
+            raise ConfigError.at(f"model.{key}", said, shown(listed))
+
+
 def qwen4_exp(config: Config) -> Config:
-    """Qwen 3.8 Flash Next without its tables of n-grams (`grams`); every fourth layer attends, as is proved."""
+    """Return Qwen 3.8 Flash Next's keys without those of n-gram embeddings, which `grams` counts."""
     text = config.get("text_config")
     if isinstance(text, Mapping):
         return {**config, "text_config": qwen4_exp(text)}
-    kinds = config.get("layer_types")
-    if isinstance(kinds, list) and any(
-        (each == "linear_attention") != ((place + 1) % 4 > 0) for place, each in enumerate(kinds)
-    ):
-        raise ConfigError.at("model.layer_types", "found {}, which is not supported in this family yet", shown(kinds))
+    _check_layers(config, _QWEN_LAYERS)
     return {key: value for key, value in config.items() if key not in _GRAMS}
 
 
 def grams(config: Config) -> Iterator[Weight]:
-    """Yield what layers of Qwen 3.8 Flash Next look up by the last words (transformers 5.23, `Qwen4ExpTextPLELayer`).
+    """Yield the n-gram embeddings of Qwen 3.8 Flash Next's layers (transformers 5.23, `Qwen4ExpTextPLELayer`).
 
-    A table for each length of n-grams and each head has a prime number of rows.
+    There is a table for each n-gram length and head; each has a prime number of rows.
     """
     text = config.get("text_config", config)
     layers = within(text, "ple_layer_ids")
@@ -184,7 +187,7 @@ def grams(config: Config) -> Iterator[Weight]:
     step = whole(within(text, "make_ngram_vocab_size_divisible_by"), 128)
     primes = _primes(whole(within(text, "ngram_vocab_size_base"), 20_000_000))
     for number in layers if isinstance(layers, list) else ():
-        rows = -(-sum(islice(primes, min(heads, _MOST_HEADS))) // step) * step
+        rows = round_up(sum(islice(primes, min(heads, _MOST_HEADS))), step)
         name, inner = f"layers.{number}.ple", streams * hidden
         yield Weight(f"{name}.ngram_embedding", ((rows,), (width // max(heads, 1),)), "embedding")
         rest = width * (inner + hidden) + 3 * inner + kernel * inner
@@ -195,7 +198,7 @@ _MOST_HEADS = 256
 
 
 def _primes(start: int) -> Iterator[int]:
-    """Primes from a number on."""
+    """Yield primes from a number on."""
     return (each for each in count(start) if each > 1 and all(each % small for small in range(2, isqrt(each) + 1)))
 
 
@@ -204,24 +207,15 @@ _DELTA = {
     "head_dim": "linear_head_dim",
     "short_conv_kernel_size": "linear_conv_kernel_dim",
 }
-_GLM_LAYERS: Mapping[str, tuple[str, Callable[[int], bool]]] = {
-    "layer_types": ("linear_attention", lambda place: (place + 1) % 4 > 0),
-    "mlp_layer_types": ("dense", lambda place: place < 3),
-}
-"""Which layers are of one kind, as far as the rows are proved: all others are of the other kind."""
 
 
 def glm5_next(config: Config) -> Config:
-    """GLM-5.3 Flash's file has the sizes of its delta rule in an object (`Glm5NextTextConfig.__post_init__`)."""
+    """Rename GLM-5.3 Flash's sizes of the delta rule, which its file nests (`Glm5NextTextConfig.__post_init__`)."""
     text = config.get("text_config")
     if isinstance(text, Mapping):
         return {**config, "text_config": glm5_next(text)}
+    _check_layers(config, _GLM_LAYERS)
     given = config.get("linear_attn_config")
-    for key, (kind, known) in _GLM_LAYERS.items():
-        listed = config.get(key)
-        if isinstance(listed, list) and any((each == kind) != known(place) for place, each in enumerate(listed)):
-            said = "found {}, which is not supported in this family yet"
-            raise ConfigError.at(f"model.{key}", said, shown(listed))
     if not isinstance(given, Mapping):
         return config
     kept = {key: value for key, value in config.items() if key != "linear_attn_config"}

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 
 from memcore.errors import ConfigError
 from memcore.messages import Message, joined
+from memcore.networks.derived import first_class
 from memcore.networks.families.counted import clips, counted, gemma4, gemma4_unified, paddle
-from memcore.networks.families.counting import matrix, whole, within
+from memcore.networks.families.counting import Config, check_only, matrix, unsupported, whole, within
 from memcore.networks.families.ernie import ernie_vl
 from memcore.networks.families.longcat import longcat, longcat_more
 from memcore.networks.families.own_names import (
@@ -36,8 +37,6 @@ from memcore.networks.families.switch import contradicted, stepped
 from memcore.networks.weights import Weight
 from memcore.symbols import round_up
 from memcore.units import shown
-
-Config = Mapping[str, object]
 
 
 def renamed(config: Config) -> Config:
@@ -73,12 +72,7 @@ def _part(block: object, name: str, number: int) -> Config:
         raise ConfigError.at(f"model.block_configs.{number}.{name}", "expected an object, found {}", shown(found))
     for key in ("replace_with_linear", "sparsify", "is_mamba", "moe", "mamba"):
         if found.get(key):
-            raise ConfigError.at(
-                f"model.block_configs.{number}.{name}.{key}",
-                "found {}, but only {} is supported for this family",
-                shown(found[key]),
-                shown(None),
-            )
+            raise unsupported(f"block_configs.{number}.{name}.{key}", found[key], None)
     return found
 
 
@@ -125,7 +119,7 @@ _SARVAM = {"num_experts": "n_routed_experts", "num_shared_experts": "n_shared_ex
 
 
 def _sarvam(config: Config) -> Config:
-    """Sarvam's larger model is DeepSeek-V3's network with other names (vllm 0.33, models/sarvam.py)."""
+    """Rename the keys of Sarvam's larger model to those of DeepSeek-V3 (vllm 0.33, models/sarvam.py)."""
     return {**_keys(config, _SARVAM), "model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]}
 
 
@@ -194,7 +188,7 @@ def _gated(config: Config) -> Config:
 
 
 def _encodes(config: Config) -> Config:
-    """MusicGen: T5 encodes what is asked for."""
+    """Resolve MusicGen's text encoder, a T5."""
     text = config.get("text_encoder")
     return {**config, "text_encoder": _gated(text)} if isinstance(text, Mapping) else config
 
@@ -250,9 +244,8 @@ def _named(model_type: str, cls: str | None = None) -> Callable[[Config], Config
     """The same keys under another `model_type`, where the file names that class."""
 
     def change(config: Config) -> Config:
-        named = config.get("architectures")
-        one = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
-        changed = [one.replace("New", "Gte", 1)] if one.startswith("New") else named
+        one = first_class(config)
+        changed = [one.replace("New", "Gte", 1)] if one.startswith("New") else config.get("architectures")
         fits = cls is None or one == cls
         return {**config, "model_type": model_type, "architectures": changed} if fits else config
 
@@ -399,19 +392,13 @@ _SIZES_SEEN = (
 
 def _llava(config: Config) -> Config:
     """LLaVA as its own code saves it: the tower is only named (`llava_arch.py` of haotian-liu/LLaVA)."""
-    named, projector = config.get("mm_vision_tower"), config.get("mm_projector_type")
+    named = config.get("mm_vision_tower")
     if not isinstance(named, str):
         return config
     tower = _SEEN.get(named.rpartition("/")[2])
     if tower is None:
         raise ConfigError.at("model.mm_vision_tower", "found {}; allowed: {}", shown(named), joined(", ", _SEEN))
-    if projector != "mlp2x_gelu":
-        raise ConfigError.at(
-            "model.mm_projector_type",
-            "found {}, but only {} is supported for this family",
-            shown(projector),
-            shown("mlp2x_gelu"),
-        )
+    check_only(config, {"mm_projector_type": "mlp2x_gelu"})
     text = {key: value for key, value in config.items() if not key.startswith("mm_")}
     kind = str(config.get("model_type")).removeprefix("llava_").replace("llava", "llama")
     newline = "unpad" in str(config.get("mm_patch_merge_type"))

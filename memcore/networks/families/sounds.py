@@ -1,4 +1,4 @@
-"""What hears and what speaks, where it is only counted: encoders of sounds with what leads out of them, and talkers.
+"""Audio encoders with their projectors, and speech decoders, of which only the parameters are counted.
 
 Sources: vllm 0.33, model_executor/models (`whisper`, `minicpmo`, `kimi_audio`, `ultravox`, `parakeet`,
 `qwen2_5_omni_thinker`, `qwen3_omni_moe_thinker`).
@@ -7,10 +7,8 @@ Sources: vllm 0.33, model_executor/models (`whisper`, `minicpmo`, `kimi_audio`, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
 
-from memcore.networks.derived import tensors
-from memcore.networks.families.counting import Config, blocks, matrix, norms, part, whole, within
+from memcore.networks.families.counting import Config, blocks, derived_size, matrix, norms, part, whole, within
 from memcore.networks.weights import Weight
 
 _WHISPER = {"d_model": 1024, "encoder_layers": 24, "encoder_ffn_dim": 4096, "num_mel_bins": 80}
@@ -19,19 +17,19 @@ _LARGE = {"d_model": 1280, "encoder_layers": 32, "encoder_ffn_dim": 5120, "num_m
 
 
 def _sizes(config: object, usual: Mapping[str, int]) -> tuple[int, int, int, int]:
-    """Width, layers, width of the feed-forward layers, mel bins."""
+    """Return the width, the number of layers, the feed-forward width and the number of mel bins."""
     width, layers, wide, mels = (whole(within(config, key), value) for key, value in usual.items())
     return width, layers, wide, mels
 
 
 def _layers(config: object, usual: Mapping[str, int], count: int) -> int:
-    """Layers of Whisper's encoder, whose keys have no bias."""
+    """Count the parameters of Whisper's encoder layers, whose key projections have no bias."""
     width, _, wide, _ = _sizes(config, usual)
     return blocks(count, width, wide) - count * width
 
 
 def _whisper(config: object, usual: Mapping[str, int]) -> int:
-    """Whisper's encoder (`WhisperEncoder`)."""
+    """Count the parameters of Whisper's encoder (`WhisperEncoder`)."""
     width, layers, _, mels = _sizes(config, usual)
     places = whole(within(config, "max_source_positions"), 1500)
     before = matrix(width, 3 * mels) + matrix(width, 3 * width) + places * width
@@ -39,7 +37,7 @@ def _whisper(config: object, usual: Mapping[str, int]) -> int:
 
 
 def minicpm(config: Config) -> Iterator[Weight]:
-    """MiniCPM-o: Whisper and two matrices (`MiniCPMO.init_audio_module`); what speaks is not loaded by servers."""
+    """Yield MiniCPM-o's Whisper and two matrices (`MiniCPMO.init_audio_module`); servers do not load its talker."""
     heard, hidden = config.get("audio_config"), whole(config.get("hidden_size"))
     _, _, wide, _ = _sizes(heard, _WHISPER)
     yield part("apm", _whisper(heard, _WHISPER))
@@ -47,14 +45,14 @@ def minicpm(config: Config) -> Iterator[Weight]:
 
 
 def kimi(config: Config) -> Iterator[Weight]:
-    """Kimi-Audio: Whisper's large encoder, four of whose results are projected together."""
+    """Yield Kimi-Audio's encoder, Whisper's large one, and the projector of every four of its results."""
     hidden, seen = whole(config.get("hidden_size")), whole(config.get("kimia_adaptor_input_dim"), 5120)
     yield part("audio_tower", _whisper(None, _LARGE))
     yield part("multi_modal_projector", matrix(hidden, seen), matrix(hidden, hidden), norms(1, hidden))
 
 
 def kimi_speaks(config: Config) -> Mapping[str, int]:
-    """Kimi-Audio's layers that speak, with a norm and a head of their own: servers leave them out."""
+    """Count Kimi-Audio's speech layers, their norm and their head, which servers leave out."""
     hidden, wide, words = (whole(config.get(key)) for key in ("hidden_size", "intermediate_size", "vocab_size"))
     heads, keys = whole(config.get("num_attention_heads"), 1), whole(config.get("num_key_value_heads"), 1)
     rows = hidden + 2 * keys * (hidden // heads)
@@ -64,9 +62,9 @@ def kimi_speaks(config: Config) -> Mapping[str, int]:
 
 
 def ultravox(config: Config) -> Iterator[Weight]:
-    """Ultravox: Whisper's encoder, frames of which are projected together by a gated layer, or by layers of Whisper's.
+    """Yield Ultravox's Whisper encoder and its projector of stacked frames: a gated layer, or Whisper's layers.
 
-    Versions after 0.4 norm within the projector, the others behind it.
+    Versions after 0.4 have a norm inside the projector, earlier ones have it at the end.
     """
     heard, text = config.get("audio_config"), config.get("text_config")
     width, stacked = _sizes(heard, _LARGE)[0], whole(config.get("stack_factor"), 8)
@@ -85,47 +83,42 @@ def ultravox(config: Config) -> Iterator[Weight]:
 
 
 def parakeet(config: object, hidden: int) -> Iterator[Weight]:
-    """Parakeet's encoder without biases in its attention, a norm and two matrices (`ProjectedParakeet`)."""
+    """Yield Parakeet's encoder without attention biases, a norm and two matrices (`ProjectedParakeet`)."""
     if not isinstance(config, Mapping):
         return
     found = {**config, "model_type": "parakeet_encoder", "attention_bias": False}
     width, wide = whole(config.get("hidden_size"), 1024), whole(config.get("projection_hidden_size"), 4096)
     bias = int(config.get("projection_bias") is True)
-    yield part("sound_encoder.encoder", _derived(found, "ParakeetEncoder", "model.sound_config"))
+    yield part("sound_encoder.encoder", derived_size(found, "ParakeetEncoder", "model.sound_config"))
     yield part("sound_encoder.projection", width, matrix(wide, width, bias), matrix(hidden, wide, bias))
-
-
-def _derived(config: Config, name: str, path: str) -> int:
-    """Return the parameters of a class of transformers."""
-    return sum(prod(each.shape) for each in tensors(config, name, path))
 
 
 _TALKER = "talker, which servers do not load"
 _TO_WAVES = 115_443_504
-"""Parameters of what makes sounds of Qwen2.5-Omni's spectra, which both sizes share (transformers 5.23,
+"""Parameters of Qwen2.5-Omni's vocoder, which both sizes share (transformers 5.23,
 `Qwen2_5OmniToken2WavBigVGANModel`)."""
 
 
 def qwen2_5_speaks(config: Config) -> Mapping[str, int]:
-    """Qwen2.5-Omni's talker and what makes sounds of its codes: servers leave them out."""
+    """Count Qwen2.5-Omni's talker and the decoder of its codes, which servers leave out."""
     talker = config.get("talker_config")
     if config.get("enable_audio_output") is False or not isinstance(talker, Mapping):
         return {}
     found = {**talker, "model_type": "qwen2_5_omni_talker"}
-    count = _derived(found, "Qwen2_5OmniTalkerForConditionalGeneration", "model.talker_config")
+    count = derived_size(found, "Qwen2_5OmniTalkerForConditionalGeneration", "model.talker_config")
     given = within(config, "token2wav_config", "dit_config")
     spectra = {**(given if isinstance(given, Mapping) else {}), "model_type": "qwen2_5_omni_dit"}
     path = "model.token2wav_config.dit_config"
-    return {_TALKER: count + _derived(spectra, "Qwen2_5OmniToken2WavDiTModel", path) + _TO_WAVES}
+    return {_TALKER: count + derived_size(spectra, "Qwen2_5OmniToken2WavDiTModel", path) + _TO_WAVES}
 
 
 _DECODER = {"hidden_size": 1024, "num_hidden_layers": 5, "num_attention_heads": 16, "num_key_value_heads": 8}
 
 
 def _decoder(config: object, ffn: int, usual: Mapping[str, int], *, normed: bool = True) -> int:
-    """Layers of a decoder with this many parameters in each feed-forward layer, and the norm behind them.
+    """Count a decoder's layers, with `ffn` parameters in each feed-forward layer, and the final norm.
 
-    `normed`: queries and keys have norms of their own; else parts are scaled by a vector each.
+    `normed`: queries and keys have norms; otherwise attention and feed-forward results are scaled by a vector each.
     """
     hidden, layers, heads, keys = (whole(within(config, key), usual.get(key, n)) for key, n in _DECODER.items())
     size = whole(within(config, "head_dim")) or usual.get("head_dim", hidden // heads)
@@ -134,19 +127,19 @@ def _decoder(config: object, ffn: int, usual: Mapping[str, int], *, normed: bool
 
 
 def _talker(config: object) -> int:
-    """Return a decoder with experts that writes the first code of a frame, and a small one that writes the others."""
-    text, predictor, seen = within(config, "text_config"), within(config, "code_predictor_config"), 2048
-    hidden, experts, routed, shared, inner, words = (
+    """Count the decoder with experts that predicts a frame's first code, and the small one that predicts the others."""
+    text, predictor = within(config, "text_config"), within(config, "code_predictor_config")
+    hidden, usual, routed, shared, inner, words = (
         whole(within(text, key), value)
         for key, value in {
             "hidden_size": 1024, "num_experts": 128, "moe_intermediate_size": 384,
             "shared_expert_intermediate_size": 768, "intermediate_size": 2048, "vocab_size": 3072,
         }.items()
     )  # fmt: skip
-    experts = whole(within(text, "num_local_experts"), experts)
+    experts = whole(within(text, "num_local_experts"), usual)
     ffn = (experts + 1) * hidden + 3 * hidden * (experts * routed + shared)
     count = _decoder(text, ffn, {"num_hidden_layers": 20, "num_key_value_heads": 2}) + 2 * words * hidden
-    seen = whole(within(config, "thinker_hidden_size"), seen)
+    seen = whole(within(config, "thinker_hidden_size"), 2048)
     count += 2 * (matrix(inner, seen) + matrix(hidden, inner))
     width, wide = whole(within(predictor, "hidden_size"), 1024), whole(within(predictor, "intermediate_size"), 3072)
     codes = whole(within(predictor, "vocab_size"), 2048) * (whole(within(predictor, "num_code_groups"), 32) - 1)
@@ -154,7 +147,7 @@ def _talker(config: object) -> int:
 
 
 def _waves(config: object) -> int:
-    """Codes to sounds: a transformer, and convolutions that make ever more samples of ever fewer channels."""
+    """Count what turns codes into sound: a transformer, then convolutions that upsample and halve the channels."""
     width, wide, codes, many, channels = (
         whole(within(config, key), value)
         for key, value in {
@@ -182,7 +175,7 @@ def _rates(config: object, key: str, usual: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def qwen3_speaks(config: Config) -> Mapping[str, int]:
-    """Qwen3-Omni's talker and what makes sounds of its codes: servers leave them out.
+    """Count Qwen3-Omni's talker and the decoder of its codes, which servers leave out.
 
     Source: transformers 5.23, modeling_qwen3_omni_moe.py (`Qwen3OmniMoeTalkerForConditionalGeneration`,
     `Qwen3OmniMoeCode2Wav`).

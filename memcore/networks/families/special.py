@@ -169,12 +169,12 @@ class Compressed:
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
         """Return the mixer."""
         m = "self_attn"
-        reader.symbol("a", reader.integer("num_attention_heads"))
-        d = reader.symbol("d", reader.integer("head_dim"))
-        lq = reader.symbol("lq", reader.integer("q_lora_rank"))
-        groups = reader.symbol("go", reader.integer("o_groups"))
+        heads, width = reader.integer("num_attention_heads"), reader.integer("head_dim")
+        reader.symbol("a", heads)
+        d = reader.symbol("d", width)
+        lq, many = reader.symbol("lq", reader.integer("q_lora_rank")), reader.integer("o_groups")
+        groups = reader.symbol("go", many)
         lo = reader.symbol("lo", reader.integer("o_lora_rank"))
-        width, heads, many = (reader.integer(key) for key in ("head_dim", "num_attention_heads", "o_groups"))
         if heads * width % many:
             reader.refuse("o_groups", "{} does not divide the {} attention heads", many, heads)
         reader.symbol("r", reader.integer("qk_rope_head_dim", rotated(reader, width, _ROTATED_SHARE)))

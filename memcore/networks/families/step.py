@@ -29,7 +29,7 @@ def perceives(vision: Config) -> Config:
 
 
 def step(config: Config) -> Config:
-    """Rename the keys of the tower, and list sparse layers that a word lists (`Step3p7TextConfig.__post_init__`)."""
+    """Rename the tower's keys, and split the string of sparse layers (`Step3p7TextConfig.__post_init__`)."""
     kept = {key: value for key, value in config.items() if key not in _FIXED or value != _FIXED[key]}
     text, vision, listed = (config.get(key) for key in ("text_config", "vision_config", "moe_layers_enum"))
     if isinstance(text, Mapping):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, takewhile
 
 from memcore.networks.families.moonvit import moonvit
 from memcore.networks.families.stacks import (
@@ -303,11 +303,9 @@ def qwen2_5(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ..
 
 
 def reaching(reader: Reader) -> int:
-    """How many of Qwen3-VL's mergers a layer leads to: those of layers that a short tower lacks are built, not run."""
+    """Count the DeepStack mergers that run: those of layers which a short tower lacks are built all the same."""
     deep = reader.places("deepstack_visual_indexes") or ()
-    return next(
-        (number for number, place in enumerate(deep) if place >= reader.integer("num_hidden_layers")), len(deep)
-    )
+    return len([*takewhile(lambda place: place < reader.integer("num_hidden_layers"), deep)])
 
 
 def qwen3(reader: Reader, prefix: str, taps: Sequence[int]) -> tuple[Stack, ...]:
