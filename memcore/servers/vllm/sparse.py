@@ -34,7 +34,7 @@ _WORKSPACE = 394 * MiB
 _DATA_CENTER = 10
 """Compute capability of the GPUs whose sparse attention is FlashInfer's."""
 _DRAFTS_ALONE = (0, 27)
-"""The first release that was read in which DeepSeek-V4's streams are kept for a draft alone."""
+"""The first release that was read in which DeepSeek-V4's streams are kept only for a draft."""
 _COMPRESSED, _PROMPTS = 4, 4
 """Tokens of DeepSeek-V4 that an indexer's key stands for, and PREFILL_CHUNK_SIZE."""
 
@@ -77,7 +77,7 @@ def gathered(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 
 
 def _gathered_compressed(job: ServingJob, chosen: Options) -> list[Entry]:
-    """DeepSeek-V4's: the indexer's keys are of four tokens each; FlashMLA unpacks the vectors of four prompts."""
+    """Return DeepSeek-V4's: an indexer's key is of four tokens, and FlashMLA unpacks the vectors of four prompts."""
     length = -(-job.basics.max_model_len // _COMPRESSED)
     sizes = {"L/4": length, "chunk": _KEYS, "key": _KEY, "prompts": _PROMPTS, "d": job.basics.sizes["d"]}
     source = "vllm, models/deepseek_v4/attention.py, DeepseekV4Indexer"
