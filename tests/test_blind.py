@@ -343,7 +343,7 @@ def test_later_boots():
 
     Low is DeepSeek-V4-Flash on eight RTX PRO 5000, with 3.7 GiB less: no release near 0.22 has its attention for them.
     """
-    assert len({each["id"] for each in LATER_BOOTS}) == len(LATER_BOOTS) == 38
+    check_written_down(LATER_BOOTS, 38)
     results = predicted("boots_second")
     assert all(each.predicted is not None for each in results)
     stated = {each["id"] for each in LATER_BOOTS if each["confidence"] != "low"}
@@ -368,7 +368,7 @@ them; PaddleOCR-VL's head, positions and rotations; a step of LLM() has no more 
 
 def test_public():
     """The longest sequence of the start beyond its range is not said."""
-    assert len({each["id"] for each in PUBLIC}) == len(PUBLIC) == 46
+    check_written_down(PUBLIC, 46)
     results = predicted("vllm_public")
     assert all(each.predicted is not None for each in results)
     off = sorted(abs(each.error) for each in results if each.error is not None and each.quantity != "fits")
@@ -567,7 +567,7 @@ without windows. Those seven are right."""
 
 def test_verdicts_on_outcomes_of_issues():
     """Close are runs that failed by little: some of the same job's runs passed, or all but 1 GiB was reserved."""
-    assert len({each["id"] for each in SEVENTH}) == len(SEVENTH) == 29
+    check_written_down(SEVENTH, 29)
     assert sum(not each["measured"]["value"] for each in SEVENTH) == 18
     assert Counter(each.verdict for each in predicted("training2_outcomes")) == {"right": 26, "close": 3}
 
@@ -586,13 +586,13 @@ how many GPUs Megatron-LM's release test of Mixtral has."""
 def test_latest():
     """Of the stated ones; refused are an indexer, a tower and two of PEFT's methods."""
     check_written_down(LATEST, 32)
-    results = accuracy([each for each in LATEST if each["confidence"] == "medium"]).results
+    results = predicted("training_seventh", lambda case: case["confidence"] == "medium")
     missing = ["bridge-glm52-352h100", "swift-glm46v-lora-tp4-ep4", "peft-psoft", "peft-deft"]
     assert [each.id.removeprefix("training-seventh-") for each in results if each.predicted is None] == missing
     ranged = [each for each in results if each.inside is not None]
     assert [each.id for each in ranged if not each.inside] == ["training-seventh-mixtral-8x7b-release-h100"]
     check_written_down(LATEST_OUTCOMES, 15)
-    verdicts = accuracy([each for each in LATEST_OUTCOMES if each["confidence"] != "low"]).results
+    verdicts = predicted("training_seventh_outcomes", lambda case: case["confidence"] != "low")
     assert Counter(each.verdict for each in verdicts) == {"right": 6, "close": 1}
 
 

@@ -263,7 +263,7 @@ def test_other_code_under_a_known_type_is_refused(config, said):
 
 
 def test_blocks_of_recurrent_gemma_that_have_another_name_attend():
-    """As its class reads `block_types`; transformers 5.23 has so many parameters."""
+    """transformers 5.23 reads any name but `recurrent` in `block_types` as attention; the counts are its own."""
     sizes = {"hidden_size": 256, "intermediate_size": 768, "lru_width": 256, "vocab_size": 1000}
     heads = {"num_attention_heads": 4, "num_hidden_layers": 6, "num_key_value_heads": 1}
     config = {**sizes, **heads, "model_type": "recurrent_gemma"}

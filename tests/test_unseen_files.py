@@ -1942,8 +1942,10 @@ FROZEN = (
     "--actor.num_gpus_per_node 4 --train.colocate_all --actor.freeze_visual_encoder "
 )
 """OpenRLHF, examples/scripts/train_vlm_math_hybrid_engine.sh; without sleep, train_reinforce_baseline_ray_agent_async.sh."""
-HALF = "model.partial_pretrain=gpt2 model.strategy=fsdp model.fsdp_config.cpu_offload=True "
-HALF = f"torchrun --nproc_per_node 8 -m verl.trainer.fsdp_sft_trainer {HALF}"
+HALF = (
+    "torchrun --nproc_per_node 8 -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=gpt2 model.strategy=fsdp "
+    "model.fsdp_config.cpu_offload=True "
+)
 TENTH = {
     FROZEN: {"training.trainable": ["language-model"], "training.method.rollout_share": 0.95},
     FROZEN + "--train.async_enable": {"training.method.rollout_share": None},
