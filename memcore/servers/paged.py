@@ -43,7 +43,7 @@ def blocks_of(found: Sequence[Held]) -> int | None:
 def with_cache(
     job: ServingJob, found: Held, blocks: int | None, source: str, later: Sequence[Entry] = ()
 ) -> RankBudget:
-    """Return the rank with its blocks, and with what is allocated behind them."""
+    """Return the rank with its blocks, and with what is allocated after them."""
     entries = [*found.entries, *later]
     if blocks:
         sizes = {"blocks": blocks, "block bytes": found.paging.block}

@@ -69,7 +69,7 @@ def stretched(normalized: dict[str, Any], told: Overrides) -> tuple[dict[str, An
 
 
 def _taken(normalized: dict[str, Any], told: Overrides) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what overrides say of rotary positions, taken from the flags, and the rest; nothing of what is no JSON."""
+    """Return what overrides say of rotary positions, taken from the flags, and the rest; none of what is not JSON."""
     given: dict[str, Any] = {}
     whole = _read(normalized, told.whole)
     for place in (whole, whole.get("text_config")):
@@ -129,7 +129,7 @@ def _of_yarn(rope: Mapping[str, Any]) -> int | None:
 
 
 def spelled(most: int) -> str:
-    """Return what tells a server so.
+    """Return the override that gives a server its longest sequence.
 
     >>> spelled(131072)
     '{"max_position_embeddings": 131072}'

@@ -33,7 +33,7 @@ class RankBudget:
 def of_stages(
     groups: Sequence[Sequence[Stage]], ranks: Sequence[RankBudget], what: str = "stage", alone: str = "every rank"
 ) -> tuple[RankBudget, ...]:
-    """Return the ranks of every stage in their order, given those of the first stage of each group, which has its like.
+    """Return the ranks of every stage in their order, given those of the first stage of each group.
 
     Names of these are what follows a stage's name.
     """

@@ -391,18 +391,19 @@ def _quark(found: Raw) -> Stored:
 
 
 def _quark_format(scheme: object) -> Format | None:
-    """How a scheme stores weights, if it quantizes them: NVFP4 lists the elements and their scales."""
+    """Return how a scheme stores weights, if it quantizes them; NVFP4 lists the elements and their scales."""
     weights = scheme.get("weight") if isinstance(scheme, Mapping) else None
     first = weights[0] if isinstance(weights, list) and weights else weights
     if not isinstance(first, Mapping):
         return None
     found = (str(first.get("dtype")), str(first.get("qscheme")))
-    if found not in _QUARK or (isinstance(weights, list) and len(weights) > 1 and found != ("fp4", "per_group")):
+    name = _QUARK.get(found)
+    if name is None or (isinstance(weights, list) and len(weights) > 1 and name != "mxfp4"):
         path = "model.quantization_config.global_quant_config.weight"
         known = joined(", ", (" ".join(each) for each in _QUARK))
         raise ConfigError.at(path, "found {}; known: {}", " ".join(found), known)
-    name, size = _QUARK[found], _integer(first, ("group_size",), 128)
-    if found == ("fp4", "per_group"):
+    size = _integer(first, ("group_size",), 128)
+    if name == "mxfp4":
         return FORMATS["nvfp4"] if size == _NVFP4 else replace(FORMATS["mxfp4"], covers=MATRICES)
     if name == "int4":
         return FORMATS["int4" if first.get("symmetric") else "awq"].with_groups(size)

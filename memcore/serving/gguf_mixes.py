@@ -51,7 +51,7 @@ class Place:
 
     @property
     def more_bits(self) -> bool:
-        """Return whether a layer is of the first or last eighth, or every third between (`use_more_bits`)."""
+        """Return whether a layer is in the first or last eighth, or every third in between (`use_more_bits`)."""
         eighth = self.count // 8
         return self.index < eighth or self.index >= 7 * self.count // 8 or (self.index - eighth) % 3 == 2
 

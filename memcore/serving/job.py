@@ -577,7 +577,7 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
 
 
 def _longest(read: Defaults, model: Model, usual: int | None) -> int:
-    """Return tokens of the longest sequence; where nobody says it, what the server takes or the model's maximum."""
+    """Return tokens of the longest sequence; by default, what the server takes or the model's maximum."""
     prompt, output = read.given(Inference.prompt_length), read.given(Inference.output_length)
     most = model.sizes["P"]
     given: int | None = read.given(Inference.max_model_len)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import TypeGuard
 
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
@@ -117,7 +118,7 @@ def _moments(step: Step, layer: Layer) -> Iterator[list[Entry]]:
             yield [*stream, *_attention(step, mixer)]
         if isinstance(mixer, LatentAttention):
             yield [*stream, *_latent(step, mixer)]
-        if isinstance(mixer, SpecialMixer) and compresses(mixer) and HEADS in step.sizes:
+        if compresses(mixer) and HEADS in step.sizes:
             yield _compressed(step, mixer)
     read = [entry for mixer in layer.mixers[:1] for entry in _read(step, mixer)]
     for ffn in layer.ffns:
@@ -175,7 +176,7 @@ def _scores(step: Step) -> list[Entry]:
     return [Entry(title="scores of the indexer", category=ACTIVATIONS, each=step.scores, text=text, source=source)]
 
 
-def compresses(mixer: object) -> bool:
+def compresses(mixer: object) -> TypeGuard[SpecialMixer]:
     """Return whether a layer is DeepSeek-V4's, with a window and compressed keys."""
     return isinstance(mixer, SpecialMixer) and mixer.variant == "deepseek_v4"
 

@@ -51,8 +51,8 @@ _LEFT_BY_GLM = [
     "visual",
     "lm_head",
 ]
-"""Linear attention, of which no list is at hand: with it in 16 bits and multi-token prediction the files have the
-305.79 GiB that vLLM counts, but for 0.2."""
+"""Linear attention is taken to be among them, for want of a list: with it in 16 bits, and with multi-token prediction,
+the files have the 305.79 GiB that vLLM counts, but for 0.2."""
 _NATIVE: Mapping[str, Raw] = {
     "deepseek-ai/DeepSeek-V3": {"quantization_config": _FP8},
     "deepseek-ai/DeepSeek-V3.2": {"quantization_config": {**_FP8, "scale_fmt": "ue8m0"}},

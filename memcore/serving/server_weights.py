@@ -160,18 +160,18 @@ def _tables(job: ServingJob, stage: Stage, dtype: str, times: int) -> Iterator[E
     """Cosines and sines of every position, one table for each kind of rotation."""
     basics = job.basics
     positions = times * max(basics.model.sizes["P"], basics.max_model_len)
-    widths = {}
+    found: dict[str, tuple[int, str]] = {}
     for layer in stage.kinds:
         for mixer in layer.mixers:
             if isinstance(mixer, SpecialMixer):
                 if mixer.table:
-                    widths[mixer.table], dtype = basics.sizes["r"], "fp32"
+                    found[mixer.table] = basics.sizes["r"], "fp32"
             elif mixer.rotary != "none":
-                widths[mixer.table] = measure(mixer.heads.rotated, basics.sizes)
-    for table, width in widths.items():
+                found[mixer.table] = measure(mixer.heads.rotated, basics.sizes), dtype
+    for table, (width, own) in found.items():
         sizes = {"P": int(positions * _stretch(basics.raw, table)), "r": width}
         name = f"rotary_emb.cos_sin_cache ({table})"
-        yield tensor("cosines and sines", CATEGORY, ("P", "r"), BYTES[dtype], sizes, _ROPE, module=name)
+        yield tensor("cosines and sines", CATEGORY, ("P", "r"), BYTES[own], sizes, _ROPE, module=name)
 
 
 _STRETCHED = ("linear", "dynamic")

@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 
 from memcore.memory.ledger import Entry
 from memcore.networks.network import Layer, Model
-from memcore.networks.parts import Attention, Experts, LatentAttention, SpecialMixer
+from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.table import layer_order
 from memcore.records import dataclass
 from memcore.serving.checkpoint import Stored
 from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES
+from memcore.serving.profile import compresses
 from memcore.serving.slots import TENSOR
 from memcore.serving.stages import Stage
 from memcore.serving.weights import Storage, weight_entries
@@ -86,13 +87,9 @@ def _attending(model: Model) -> Layer | None:
     for layer in reversed(layers):
         if any(isinstance(mixer, (Attention, LatentAttention)) for mixer in layer.mixers):
             return layer
-    compressing = [layer for layer in layers if any(_compresses(mixer) for mixer in layer.mixers)]
+    compressing = [layer for layer in layers if any(map(compresses, layer.mixers))]
     windows = [layer for layer in compressing if layer.mixers[0].mask == "sliding"]
     return next(reversed(windows or compressing), None)
-
-
-def _compresses(mixer: object) -> bool:
-    return isinstance(mixer, SpecialMixer) and mixer.variant == "deepseek_v4"
 
 
 def speculation(method: str, tokens: int, model: Model, text: Mapping[str, Any], stored: Stored | None) -> Speculation:

@@ -27,7 +27,7 @@ class Layout:
 
     @property
     def gpus(self) -> int:
-        """Return all of them."""
+        """Return how many there are in all."""
         return self.tensor * self.pipeline * self.data
 
     @property

@@ -192,7 +192,7 @@ _LAYERS = 1000
 
 
 def _with_experts_moved(normalized: dict[str, Any], notes: list[Message]) -> dict[str, Any]:
-    """Return the arguments with the layers whose experts stay on the host as a number, whatever says them."""
+    """Return the arguments with the layers whose experts stay on the host as a number, however they are given."""
     patterns = any(name in normalized for name in _OVERRIDES)
     layers = _with_experts(str(normalized.get("-hf", ""))) if patterns else ()
     moved, first = _experts_moved(normalized, layers)
@@ -250,7 +250,7 @@ def _experts_moved(found: Mapping[str, Any], layers: Sequence[int]) -> tuple[int
 
 @lru_cache(maxsize=8)
 def _with_experts(model: str) -> tuple[int, ...]:
-    """Return the layers of a model that have experts; none of one that nobody knows.
+    """Return the layers of a model that have experts; none of an unknown one.
 
     >>> _with_experts("Qwen/Qwen3-30B-A3B") == tuple(range(48)), _with_experts("Qwen/Qwen3-8B"), _with_experts("a/b")
     (True, (), ())

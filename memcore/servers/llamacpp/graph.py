@@ -101,7 +101,7 @@ class Builder:
         """Some layers see a window."""
 
     def weight(self, name: str) -> Tensor:
-        """Return a weight of the layer at hand, or one outside the layers."""
+        """Return a weight of the current layer, or one outside the layers."""
         return self.weights[f"{self.block}{name}"]
 
     def optional(self, name: str) -> Tensor | None:

@@ -33,8 +33,10 @@ def gguf_of(found: Mapping[str, Any]) -> tuple[Checkpoint, Mapping[str, object],
     A name counts if the catalog's model has as many layers and nearly as many parameters: files have no towers.
     """
     keys = found.get("gguf")
-    shapes = list(_shapes(keys.get("tensors"))) if isinstance(keys, Mapping) else []
-    if not isinstance(keys, Mapping) or not shapes:
+    if not isinstance(keys, Mapping):
+        return None
+    shapes = list(_shapes(keys.get("tensors")))
+    if not shapes:
         return None
     parameters, sizes = sum(count * prod(shape) for _, shape, count in shapes), Counter[str]()
     try:
@@ -46,7 +48,7 @@ def gguf_of(found: Mapping[str, Any]) -> tuple[Checkpoint, Mapping[str, object],
     listed = Checkpoint(
         sum(count for *_, count in shapes), layers if isinstance(layers, int) else 0, sizes.total(), parameters, sizes
     )
-    most = max(sizes, key=lambda kind: sizes[kind], default="F32").lower()
+    most = max(sizes, key=lambda kind: sizes[kind]).lower()
     said = keys.get("general.file_type")
     format_ = _FILE_TYPES.get(said, most) if isinstance(said, int) else most
     return listed, {EngineSettings.type: registry.GGUF_SERVER, Inference.quantization: format_}, _named_in(keys, listed)

@@ -254,7 +254,7 @@ def _activated(part: FeedForward | Experts, tensor: Tensor) -> Tensor:
 
 
 def _gated(to: Builder, gate: Tensor, up: Tensor | None = None) -> Tensor:
-    """An activation times an up projection: another tensor's, or the second half of each row."""
+    """Return an activation times an up projection (`gated`), in one operation or in two."""
     if to.batch.release.gates_at_once:
         return gated("GLU", gate, up)
     if up is None:

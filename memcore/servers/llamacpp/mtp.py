@@ -64,7 +64,7 @@ May 2026 and #26296 of 31 July (b10091 is of 22 July, b10242 of 4 August)."""
 
 
 def carried(basics: Basics, build: int | None) -> Model | None:
-    """Return the further layers where a build loads them whatever is asked for."""
+    """Return the further layers where a build always loads them."""
     if build is None or not _LOADED <= build < _ASKED or not predicts(basics.model):
         return None
     return head_of(basics.model, speculation("mtp", 1, basics.model, text_config(basics.raw), None))

@@ -126,7 +126,7 @@ def _model(name: str) -> tuple[dict[str, Any], list[Message]]:
     wanted = _SIZES.get(f"{family}:{size}", hub.format(size.upper()))
     known = named(wanted) if wanted else None
     if known is None:
-        own = name.partition(":")[0]  # of who uploads to the library, `owner/model:tag`
+        own = name.partition(":")[0]  # a user's upload to the library, `owner/model:tag`
         return {"*": own if "/" in own and named(own) else name, WEIGHTS: weights}, notes
     taken = Message("{} in Ollama's library is counted as {} in {}", name, known.base, weights.upper())
     return {"*": known.base, WEIGHTS: weights}, [*notes, taken]

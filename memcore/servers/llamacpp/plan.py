@@ -145,16 +145,15 @@ _EARLY = replace(_OLD, gates_at_once=False)
 _SPRING = Release(unpacks_in_place=False, half_mask=False, outputs_by_slots=False, drafts_together=False)
 _WINTER = replace(_SPRING, tables_with_output=True)
 RELEASES: Mapping[str, Release] = {
-    "2026": Release(), "spring": _SPRING, "winter": _WINTER, "2025": _OLD, "early": _EARLY,
-    "ik": _IK,
+    "2026": Release(), "spring": _SPRING, "winter": _WINTER, "2025": _OLD, "early": _EARLY, "ik": _IK,
 }  # fmt: skip
-"""llama.cpp by what it reserves: since June 2026, since April, before that in 2026, since July 2025, before that; and
-ik_llama.cpp of 2025.
+"""llama.cpp by what it reserves: since June 2026, since April, before that in 2026, since July 2025, and before that;
+and ik_llama.cpp of 2025.
 
 Sources: ggml-org/llama.cpp#23764 (the mask in fp16) and #23861 (outputs), both of the end of May 2026, and #23907 (room
 for unpacked caches), which was in the builds of 4 June; #22838 (one context drafts for all slots), of May 2026; #21612
-(embeddings of each layer), of 8 April 2026; #18148 (the output), of December 2025; #14158
-(gates), of 29 June 2025. Ollama's own engine leaves the output, too (llm/server.go, `assignLayers`).
+(embeddings of each layer), of 8 April 2026; #18148 (the output), of December 2025; #14158 (gates),
+of 29 June 2025. Ollama's own engine places the output last, too (llm/server.go, `assignLayers`).
 """
 _BUILDS = ((5780, "early"), (7600, "2025"), (8710, "winter"), (9300, "spring"))
 """About the first build of July 2025, the first of 2026, about that of 8 April and, at the earliest, that of the later
@@ -215,7 +214,7 @@ class Layout:
         return tuple(each / whole for each in accumulate(shares))
 
     def layer_device(self, layer: int) -> str:
-        """Return the device of a layer; the output is the layer behind the last."""
+        """Return the device of a layer; the output is the layer after the last."""
         if layer not in self._devices:
             self._devices[layer] = self._device_of(layer)
         return self._devices[layer]

@@ -57,7 +57,7 @@ _OLLAMAS: Mapping[str, Overrides] = {"MXFP4_MOE": (("attn", "BF16"), ("output", 
 
 
 def _overrides(name: str, fork: str) -> Overrides:
-    """Return the types besides those of a file type; all are of a type that is none of llama-quantize's."""
+    """Return types that replace a file type's; one that llama-quantize does not have is that of all tensors."""
     return (("", name),) if name not in FILE_TYPES else _OLLAMAS.get(name, ()) if fork == OLLAMA else ()
 
 
@@ -530,7 +530,7 @@ _MOST = 262_144
 
 
 def usual_length(read: Defaults, capacity: int | None) -> int | None:
-    """Return the context that Ollama gives a model where nobody says one; None for llama.cpp itself.
+    """Return the context that Ollama gives a model by default; None for llama.cpp itself.
 
     Source: ollama 0.24, server/routes.go, `defaultNumCtx`.
     """

@@ -101,7 +101,7 @@ def _mamba2(to: Builder, index: int, tensor: Tensor) -> Tensor:
 
 
 def _scan(to: Builder, index: int, values: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:
-    """Return the selective scan: outputs of all tokens, and behind them the new states."""
+    """Return the selective scan: outputs of all tokens, followed by the new states."""
     state = to.states[index][1]
     x, step, b, c = values
     sequences = to.batch.sequences
@@ -168,7 +168,7 @@ def _short_convolution(to: Builder, index: int, tensor: Tensor) -> Tensor:
 def _delta(
     to: Builder, index: int, values: tuple[Tensor, Tensor, Tensor], gate: Tensor, beta: Tensor, state: Tensor
 ) -> Tensor:
-    """Return the delta rule: outputs of all tokens, and behind them the new states."""
+    """Return the delta rule: outputs of all tokens, followed by the new states."""
     q, k, v = values
     width, heads, tokens, sequences = v.ne
     rows = tokens * sequences + width * sequences

@@ -26,7 +26,7 @@ _GROUP = 16
 _MARLIN = 9
 """Compute capability of the GPUs on which Marlin multiplies experts in MXFP4."""
 _OF_SCALES = 4, 17
-"""Of an expert in MXFP4, with its scales: what these are in fp32."""
+"""Bytes of a scale in fp32, and of the 32 elements that it is for, in MXFP4 with a scale of their own."""
 
 
 def kept_scales(job: ServingJob, weights: Sequence[Entry]) -> Iterator[Entry]:
@@ -36,8 +36,9 @@ def kept_scales(job: ServingJob, weights: Sequence[Entry]) -> Iterator[Entry]:
     all; later releases load them as they are stored.
     """
     major = job.accelerator.major if job.accelerator else None
-    size = sum(each.bytes for each in weights if "mxfp4" in each.title and ".experts." in each.module)
-    if size and major == _MARLIN and job.model.network.family == FAMILY:
+    if major != _MARLIN or job.model.network.family != FAMILY:
+        return
+    if size := sum(each.bytes for each in weights if "mxfp4" in each.title and ".experts." in each.module):
         kept = size * _OF_SCALES[0] // _OF_SCALES[1]
         title, text = "experts' scales in fp32", "one for 32 elements"
         source = "sglang, srt/layers/quantization/mxfp4_marlin_moe.py, Mxfp4MarlinMoEMethod.create_weights"

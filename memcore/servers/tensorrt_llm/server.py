@@ -198,7 +198,7 @@ def _whole_embedding(job: ServingJob, stage: Stage) -> Iterator[Entry]:
 
 
 def _outside(job: ServingJob) -> list[Entry]:
-    """Return what lies outside PyTorch: on Blackwell more than the context and NCCL, of what, no source says."""
+    """Return what lies outside PyTorch: on Blackwell more than the context and NCCL; no source says what."""
     usual = context_and_nccl(job.accelerator, job.num_gpus)
     if job.accelerator is None or job.accelerator.major != _BLACKWELL:
         return usual

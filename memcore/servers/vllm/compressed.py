@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from memcore.servers.vllm.experts import PLAIN_BLACKWELL
 from memcore.servers.vllm.paging import Group, Pages, Paging, Spec
 from memcore.symbols import round_up
 
@@ -20,13 +21,11 @@ _STATE_BLOCKS = {4: 4, 128: 8}
 """Tokens of a block of a compressor's states, by how many tokens become one."""
 _PACKED, _ALIGNED = 584, 576
 """Bytes of a vector in fp8 (448 in fp8, 64 in 16 bits, 8 of scales), and what pages are multiples of."""
-_CONSUMER = 12
-"""Compute capability of the GPUs where the kernels are FlashInfer's."""
 
 
 def kernel_heads(heads: int, major: int | None) -> int:
-    """Heads for which an attention kernel is written that takes some (get_padded_num_q_heads)."""
-    written = (16, 32, 64, 128) if major == _CONSUMER else (64, 128)
+    """Return the heads that an attention kernel computes for a number of them (get_padded_num_q_heads)."""
+    written = (16, 32, 64, 128) if major == PLAIN_BLACKWELL else (64, 128)  # FlashInfer's, and FlashMLA's
     return next((many for many in written if many >= heads), heads)
 
 

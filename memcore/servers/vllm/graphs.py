@@ -239,7 +239,7 @@ def _counted(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, 
 
 
 def _usual_driver(job: ServingJob, chosen: Options) -> Driver:
-    """Return the driver that logs of such a GPU and release agree with; which one a machine has few logs say.
+    """Return the driver that logs of such a GPU and release agree with; few logs say which one a machine has.
 
     Six logs of GB10, whose driver is that of CUDA 13, have what former ones keep.
     """
@@ -335,7 +335,7 @@ def _warmed(job: ServingJob, chosen: Options) -> bool:
 
 
 def _networked(job: ServingJob) -> bool:
-    """Return whether tensor-parallel ranks are on several machines; a GPU with the host's memory has its own."""
+    """Return whether tensor-parallel ranks are on several machines; GPUs with the host's memory are alone."""
     together = job.config[Hardware.gpus_per_node] or (1 if integrated(job.accelerator) else _NODE)
     return job.basics.layout.tensor > together
 

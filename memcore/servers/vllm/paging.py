@@ -180,7 +180,7 @@ def _uniform(counts: Counter[Spec], pages: Pages) -> Paging:
 
 
 def _slots(each: Sequence[tuple[CacheSpec, Spec]], pages: Pages) -> Paging:
-    """Latent vectors with pooled keys of an indexer next to recurrent states: every kind has a page of its own size.
+    """Return pages of latent vectors and an indexer's pooled keys next to recurrent states, each kind of its own size.
 
     A block has a slot for the vectors of each layer, which one layer's state fills as well, and one for its keys; the
     tokens of a pool that is not full yet have one of the latter. Source: vllm, v1/core/kv_cache_utils.py (0.28.1,

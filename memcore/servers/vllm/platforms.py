@@ -32,7 +32,7 @@ _GROUPED = (0, 22)
 
 
 def connected(found: Facts, connector: str | None) -> bool:
-    """Return whether a connector makes all layers cache the full context: LMCache's knows one kind of blocks alone.
+    """Return whether a connector makes all layers cache the full context: LMCache's has only one kind of blocks.
 
     Source: vllm, config/vllm.py (`kv_transfer_config`) of 0.19.1, 0.21, 0.22.1; kv_connector/v1/lmcache_connector.py.
     """
@@ -40,7 +40,7 @@ def connected(found: Facts, connector: str | None) -> bool:
 
 
 def sliding(basics: Basics) -> bool:
-    """Return whether some layers see a window alone; a config may name one that no layer has (`use_sliding_window`)."""
+    """Return whether some layers see only a window; a config may name one that no layer has (`use_sliding_window`)."""
     return any(mixer.mask == "sliding" for layer, _ in basics.model.layers for mixer in layer.mixers)
 
 
@@ -207,7 +207,7 @@ UNSEEN = 4 * GiB
 
 
 def unseen_tower(job: ServingJob, chosen: Options) -> bool:
-    """Return whether profiling encodes images with a tower of which the weights alone are known."""
+    """Return whether profiling encodes images with a tower of which only the weights are known."""
     model, runner = job.basics.model, chosen.runner
     encodes = chosen.encodes and (runner is None or runner.images)
     known = model.images or shown(model, {}, 1) or counted_towers.known(job.basics.raw)

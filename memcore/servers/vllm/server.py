@@ -428,7 +428,6 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     (eugr/spark-vllm-docker, pull request 286); eager starts have none.
     """
     several = job.basics.layout.tensor > 1 or shares_experts(job)
-    mixers = [mixer for layer, _ in job.model.layers for mixer in layer.mixers]
     told, hosted = stack_of(job.basics).while_profiling, stack_of(job.basics).hosted and integrated(job.accelerator)
     if told is not None:
         bounds, text = told, "few measured starts on this kind of accelerator are known"
@@ -444,7 +443,9 @@ def _libraries(job: ServingJob, chosen: Options) -> Entry:
     elif several and not chosen.facts.opens_more:
         bounds = Range(int(0.4 * GiB), int(GiB), int(2.3 * GiB))
         text = "observed 0.55 to 2.1 GiB with 2 to 8 ranks before 0.12"
-    elif several and (chosen.eager or any(map(compresses, mixers))):
+    elif several and (
+        chosen.eager or any(compresses(mixer) for layer, _ in job.model.layers for mixer in layer.mixers)
+    ):
         # The pass that fuses all-reduce with norms, and its buffers, belong to what is compiled: not DeepSeek-V4.
         bounds = Range(int(-0.1 * GiB), int(0.85 * GiB), int(2.4 * GiB))
         text = "observed 0.8 to 0.9 GiB in three eager starts with 8 ranks, and less with 2"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from memcore.memory.ledger import Entry
 from memcore.networks.parts import LatentAttention
+from memcore.servers.vllm.experts import PLAIN_BLACKWELL, major
 from memcore.servers.vllm.options import Options
 from memcore.serving.checkpoint import text_config
 from memcore.serving.entries import tensor
@@ -32,10 +33,8 @@ _WORKSPACE = 394 * MiB
 """VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE (vllm, envs.py)."""
 _DATA_CENTER = 10
 """Compute capability of the GPUs whose sparse attention is FlashInfer's."""
-_CONSUMER = 12
-"""Compute capability of the GPUs where FlashInfer reads DeepSeek-V4's packed vectors."""
 _DRAFTS_ALONE = (0, 27)
-"""The first release that was read in which DeepSeek-V4's streams are kept for a draft alone."""
+"""The first release that was read in which DeepSeek-V4's streams are kept only for a draft."""
 _COMPRESSED, _PROMPTS = 4, 4
 """Tokens of DeepSeek-V4 that an indexer's key stands for, and PREFILL_CHUNK_SIZE."""
 
@@ -46,11 +45,16 @@ def indexes(stage: Stage) -> bool:
     return any(isinstance(mixer, LatentAttention) and mixer.indexer for mixer in mixers)
 
 
+def _compressing(stage: Stage) -> bool:
+    """Return whether some layer is DeepSeek-V4's."""
+    return any(compresses(mixer) for layer in stage.kinds for mixer in layer.mixers)
+
+
 def step_buffers(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
     """Yield what such a model allocates for a step while it loads: choices, and DeepSeek-V4's streams for a draft."""
     basics = job.basics
     chosen_keys = text_config(basics.raw).get("index_topk")
-    streams = any(compresses(mixer) for layer in stage.kinds for mixer in layer.mixers)
+    streams = _compressing(stage)
     if isinstance(chosen_keys, int) and (streams or indexes(stage)):
         sizes, source = {TOKENS: chosen.tokens, "k": chosen_keys}, "vllm, model_executor/models/deepseek_v2.py"
         yield tensor("topk_indices_buffer", "weights", (TOKENS, "k"), 4, sizes, source)
@@ -63,7 +67,7 @@ def gathered(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     """Keys of a chunk of prompts, in the workspace that experts have, too; before 0.13 they are gone with the step."""
     if not chosen.facts.keeps_expert_workspace:
         return []
-    if any(compresses(mixer) for layer in stage.kinds for mixer in layer.mixers):
+    if _compressing(stage):
         return _gathered_compressed(job, chosen)
     if not indexes(stage):
         return []
@@ -73,12 +77,12 @@ def gathered(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
 
 
 def _gathered_compressed(job: ServingJob, chosen: Options) -> list[Entry]:
-    """DeepSeek-V4's: the indexer's keys are of four tokens each; FlashMLA unpacks the vectors of four prompts."""
+    """Return DeepSeek-V4's: an indexer's key is of four tokens, and FlashMLA unpacks the vectors of four prompts."""
     length = -(-job.basics.max_model_len // _COMPRESSED)
     sizes = {"L/4": length, "chunk": _KEYS, "key": _KEY, "prompts": _PROMPTS, "d": job.basics.sizes["d"]}
     source = "vllm, models/deepseek_v4/attention.py, DeepseekV4Indexer"
     keys = tensor("keys that the indexer gathers", WORKSPACES, ("L/4", "chunk", "key"), 1, sizes, source)
-    if job.accelerator is not None and job.accelerator.major == _CONSUMER:
+    if major(job) == PLAIN_BLACKWELL:  # FlashInfer reads packed vectors
         return [keys]
     window = text_config(job.basics.raw).get("sliding_window")
     sizes["keys"] = length + (window if isinstance(window, int) else 0) + chosen.tokens

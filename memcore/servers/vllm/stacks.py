@@ -149,7 +149,7 @@ _SHORT = 8192
 
 
 def block_of(basics: Basics, usual: int) -> int:
-    """Return tokens of a block where nobody says it.
+    """Return tokens of a block where the config does not say.
 
     Ascend has 128 (utils.py, refresh_block_size); TPUs a sixteenth of the longest sequence, from 16 to 256
     (PallasAttentionBackend.get_page_size).

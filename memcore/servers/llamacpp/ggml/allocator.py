@@ -72,7 +72,7 @@ class Buffer:
         return round_up(size, self.alignment)
 
     def take(self, size: int) -> int:
-        """Return the offset of a new block: in the smallest free one that is large enough, else behind everything."""
+        """Return the offset of a new block: in the smallest free one that is large enough, else at the end."""
         size = self.aligned(size)
         self.largest = max(self.largest, size)
         best = None
