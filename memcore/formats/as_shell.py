@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from memcore.errors import MemcoreError
 from memcore.formats.containers import commands, program_of
+from memcore.formats.notebooks import code_cells
 from memcore.untrusted import parse_json
 
 _SET = re.compile(r"^[ \t]*@?set[ \t]+\"?(\w{1,80})=([^\"\r\n]*)\"?[ \t]*$", re.MULTILINE | re.IGNORECASE)
@@ -54,7 +55,7 @@ _ENDS = "END_OF_CELL"
 
 
 def of_notebook(text: str) -> str:
-    r"""The commands of a notebook, and the files that its cells write, as a shell's script; other texts as they are.
+    r"""Return the shell script of a notebook's commands and of the files its cells write; other texts as they are.
 
     >>> print(of_notebook('{"cells": [{"cell_type": "code", "source": ["!vllm serve org/m"]}]}'))
     #!/bin/sh
@@ -64,18 +65,15 @@ def of_notebook(text: str) -> str:
         notebook = parse_json(text)
     except (ValueError, RecursionError):
         return text
-    cells = notebook.get("cells") if isinstance(notebook, dict) else None
     lines: list[str] = []
-    for cell in cells if isinstance(cells, list) else ():
-        source = cell.get("source", "") if isinstance(cell, dict) and cell.get("cell_type") == "code" else ""
-        whole = "".join(map(str, source)) if isinstance(source, list) else str(source)
-        file, script = _WRITES.match(whole), _SHELL_CELL.match(whole)
+    for cell in code_cells(notebook):
+        file, script = _WRITES.match(cell), _SHELL_CELL.match(cell)
         if file is not None:
-            lines.append(f"cat > {file[1]} <<'{_ENDS}'\n{whole[file.end() :].rstrip()}\n{_ENDS}")
+            lines.append(f"cat > {file[1]} <<'{_ENDS}'\n{cell[file.end() :].rstrip()}\n{_ENDS}")
         elif script is not None:
-            lines.append(whole[script.end() :])
+            lines.append(cell[script.end() :])
         else:
-            lines += _BANG.findall(whole)
+            lines += _BANG.findall(cell)
     return "\n".join([_SHEBANG, *lines]) if lines else text
 
 

@@ -10,11 +10,12 @@ import ast
 import json
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 from memcore.errors import ConfigError
+from memcore.formats.notebooks import code_cells
 from memcore.formats.objects import Objects, alive, constant, last, options, settle
 from memcore.formats.shell import variable_given
 from memcore.limits import NESTING
@@ -75,10 +76,10 @@ def code_of(text: str) -> str | None:
         if '"cells"' not in start or '"cell_type"' not in start:
             return None
         try:
-            cells = json.loads(start).get("cells", [])
-        except (ValueError, RecursionError, AttributeError):
+            notebook = json.loads(start)
+        except (ValueError, RecursionError):
             return None
-        return "\n".join(_cells(cells if isinstance(cells, list) else []))
+        return "\n".join(_cells(notebook))
     page = of_shell(text) or ((_FENCE.search(text) or _HEREDOC.search(text)) is not None and not _parses(text))
     return text if _IMPORTS.search(text) and not page else None
 
@@ -98,14 +99,10 @@ def docstring_of(code: str) -> str:
     return "\n".join(each.value for each in alone if isinstance(each, ast.Constant) and isinstance(each.value, str))
 
 
-def _cells(cells: Iterable[Any]) -> Iterator[str]:
+def _cells(notebook: object) -> Iterator[str]:
     """The cells of code in Python; those in other languages, and those that are none and say nothing, are left out."""
-    for each in cells:
-        if not isinstance(each, dict) or each.get("cell_type") != "code":
-            continue
-        source = each.get("source", "")
-        whole = "".join(map(str, source)) if isinstance(source, list) else str(source)
-        code = _MAGIC.sub(r"\1pass", _ENV_MAGIC.sub(_assigning, whole))
+    for cell in code_cells(notebook):
+        code = _MAGIC.sub(r"\1pass", _ENV_MAGIC.sub(_assigning, cell))
         if _parses(code):
             yield code
         elif _SAYS.search(code):
@@ -271,8 +268,8 @@ class _Known:
     """Mappings whose changes are looked at."""
     handed: set[str] = field(default_factory=set)
     """Parameters of functions that every call gives the same value."""
-    below: dict[int, bool] = field(default_factory=dict)
-    """What `branches` has found."""
+    below: dict[int, bool] | None = None
+    """What `_branches` has found, while it looks too; None before."""
 
     def __post_init__(self) -> None:
         self.straight = _one_after_another(self.tree)
@@ -376,10 +373,10 @@ class _Known:
         return said
 
     def _branches(self) -> dict[int, bool]:
-        """Nodes below conditions: whether only the run decides on them; False for what never runs."""
-        if self.below:
+        """Return whether only the run decides on a node below a condition, by its `id`; False for what never runs."""
+        if self.below is not None:
             return self.below
-        here, self.below = self.line, {0: False}
+        here, self.below = self.line, {}
         for node in alive(self.tree, 0):
             if isinstance(node, ast.If):
                 self.line = 0 if self._within(node) else node.lineno
