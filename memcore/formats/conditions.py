@@ -32,8 +32,8 @@ _COMPARISONS: Mapping[type, Callable[[int, int], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_FLAG = re.compile(r"--?[A-Za-z]")
-_FLAGS = re.compile(r"(?:^|\s)--[A-Za-z]")
+FLAG = re.compile(r"--?[A-Za-z]")
+FLAGS = re.compile(r"(?:^|\s)--[A-Za-z]")
 WORD = 80
 """Letters of a word and of a pattern that are compared."""
 _DIGITS = 18
@@ -113,14 +113,14 @@ def either(name: str, values: list[str | None]) -> str:
     texts = [each for each in values if each]
     if len({each.rstrip("/").rpartition("/")[2] for each in texts}) == 1 and len(texts) == len(values):
         return min(texts, key=lambda each: each.count("/"))
-    if not any(_FLAGS.search(each) for each in texts):
+    if not any(FLAGS.search(each) for each in texts):
         return f"${name}"
     flags: dict[str, list[str]] = {}
     for text in texts:
         given: dict[str, list[str]] = {}
         flag = ""
         for word in text.split():
-            if _FLAG.match(word):
+            if FLAG.match(word):
                 flag = word
                 given[flag] = []
             elif flag:

@@ -17,7 +17,7 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from memcore.formats.conditions import WORD, calculated, chosen, either, outcome
+from memcore.formats.conditions import FLAG, FLAGS, WORD, calculated, chosen, either, outcome
 from memcore.formats.functions import called
 from memcore.formats.slurm import processes, variables
 from memcore.formats.splitting import split_up
@@ -78,8 +78,6 @@ _VALUE = re.compile(r"""[^"'$]+""")
 _NEXT_LINE = re.compile(r"[`^]\n")
 """How a line goes on in PowerShell and in batch files."""
 _LINES = re.compile(r"[^$]+")
-_FLAG = re.compile(r"--?[A-Za-z]")
-_FLAGS = re.compile(r"(?:^|\s)--[A-Za-z]")
 _SILENT = frozenset(
     {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "curl", "do", "done", "echo", "esac",
      "exit", "for", "function", "git", "in", "kill", "ls", "mkdir", "mv", "nvidia-smi", "pip", "pip3", "pkill",
@@ -126,7 +124,7 @@ def words(text: str) -> list[str]:
     if tasks := processes(asked, script.found):
         script.found += [*tasks, END]
     for name, value in script.variables.items():
-        if name not in script.used and len(_FLAGS.findall(value)) > 1:
+        if name not in script.used and len(FLAGS.findall(value)) > 1:
             script.found += [*value.split(), END]  # arguments for a script that sources this one
     started = _processes(script.variables)
     if started and ("NPROC_PER_NODE" not in script.used or "NPROC_PER_NODE" in script.exported):
@@ -392,7 +390,7 @@ class _Script:
                 whole += self._value()
             else:
                 whole += self._run(_LETTERS)
-        if (_FLAG.match(whole) and not given) or not (quoted or _NAME.match(whole)):
+        if (FLAG.match(whole) and not given) or not (quoted or _NAME.match(whole)):
             # Scripts put a flag and its value between one pair of quotes.
             self.command += whole.split()
         else:
@@ -607,9 +605,9 @@ class _Script:
         for at in range(start, len(self.found) - 1):
             word, value = self.found[at : at + 2]
             begins, first = first, word == END
-            if begins and not _FLAG.match(word):
+            if begins and not FLAG.match(word):
                 return  # a branch runs something itself
-            if _FLAG.match(word) and value != END and not _FLAG.match(value):
+            if FLAG.match(word) and value != END and not FLAG.match(value):
                 flags.setdefault(word, set()).add(value)
                 places.setdefault(word, []).append(at + 1)
         for flag, values in flags.items():
