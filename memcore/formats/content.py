@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
 from memcore.errors import ConfigError
-from memcore.formats import gguf
 from memcore.limits import FILE_BYTES
 from memcore.messages import Message, joined
 
@@ -73,8 +72,10 @@ def header_of(source: str, file: BinaryIO) -> str:
 
 def _of_gguf(source: str, file: BinaryIO) -> str:
     """The header of a GGUF file, as JSON under `gguf`."""
+    from memcore.formats import gguf  # noqa: PLC0415 - without it the start is shorter
+
     held = b""
-    for most in _STEPS:
+    for most in gguf.STEPS:
         held += file.read(most - len(held))
         if not held.startswith(gguf.MAGIC):
             raise ConfigError.at(source, "is not a GGUF file")
@@ -86,10 +87,6 @@ def _of_gguf(source: str, file: BinaryIO) -> str:
         except ValueError as error:
             raise ConfigError.at(source, "is not a whole GGUF file: {}", str(error)) from None
     raise AssertionError  # the last step ends in an answer or an error
-
-
-_STEPS = (2**20, 2**22, 2**24, gguf.LONGEST)
-"""Bytes after which a GGUF file's header may be complete: most vocabularies take from 4 to 16 million."""
 
 
 def _of_safetensors(source: str, file: BinaryIO) -> str:

@@ -15,6 +15,8 @@ from memcore.records import dataclass
 MAGIC = b"GGUF"
 LONGEST = 2**26
 """Bytes of a header that are read: vocabularies of 262,144 tokens with their merges take about 15 million."""
+STEPS = (2**20, 2**22, 2**24, LONGEST)
+"""Bytes after which a header may be complete: most vocabularies take from 4 to 16 million."""
 TYPES: Mapping[int, str] = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K",
     12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S",
