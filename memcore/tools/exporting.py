@@ -83,14 +83,17 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
     if not runs(tool, config):
         raise _not_run(tool, config, to)
     told = tool_config(tool, config, taken)
-    text, back = _written(tool, told)
-    lost = {**_not_read_back(tool, told.config, back), **(tool.wants(told.config) if tool.wants else {})}
+    text, read = _written(tool, told)
+    back = _config_of(read)
+    lost = {
+        **_not_read_back(tool, told.config, back, read.config.get(MODEL)),
+        **(tool.wants(told.config) if tool.wants else {}),
+    }
     given = [path for path in SETTINGS if path in lost and config.get(path) is not None]
     assumed = [path for path in SETTINGS if path in lost and path not in given]
     reasons = tuple(Message("{}: {}", path, lost[path]) for path in (*given, *assumed))
     command = "" if tool.syntax in ("argv", "overrides") else told.command
-    read = _config_of(back)
-    silent = tuple(path for path in given if path != MODEL and read.get(path) is None)
+    silent = tuple(path for path in given if path != MODEL and back.get(path) is None)
     return Exported(tool, text, (*given, *assumed), reasons, command, silent)
 
 
@@ -148,9 +151,8 @@ def _written(tool: Tool, told: ToolConfig) -> tuple[str, Imported]:
     return text, of_keys(tool, {**started(tool, text), **flattened(content)})
 
 
-def _not_read_back(tool: Tool, config: Config, read: Imported) -> dict[str, str]:
-    """Settings that are not read again as they were, and why."""
-    back = _config_of(read)
+def _not_read_back(tool: Tool, config: Config, back: Config, model: object) -> dict[str, str]:
+    """Settings that are not read back as they were, and why; `model` is the model that is read."""
     lost: dict[str, str] = {
         path: Message("{} always sets {!r}", tool.title, back.get(path))
         for path in tool.fixed
@@ -158,7 +160,7 @@ def _not_read_back(tool: Tool, config: Config, read: Imported) -> dict[str, str]
     }
     for path in SETTINGS:
         value = config.get(path)
-        if value is None or (path == "model" and _is_same_model(tool, config, read.config.get("model"))):
+        if value is None or (path == "model" and _is_same_model(tool, config, model)):
             continue
         if path == "model":
             lost[path] = Message("{} has no key for this model; set it in your launch script", tool.title)
