@@ -17,6 +17,7 @@ from memcore.tools.swift_releases import of_two
 from memcore.tools.targets import targets
 from memcore.tools.towers import trained_parts
 
+_USUAL = DEFAULTS["ms-swift"]
 _ZERO_FILES: Mapping[str, tuple[int, bool]] = {
     "zero0": (0, False), "zero1": (1, False), "zero2": (2, False), "zero3": (3, False),
     "zero2_offload": (2, True), "zero3_offload": (3, True),
@@ -40,8 +41,8 @@ def _check_trains(found: Mapping[str, Any]) -> None:
 
 
 _TUNERS: Mapping[str, Mapping[str, tuple[str, object]]] = {
-    "lora": {"lora_rank": ("lora_rank", 8), "lora_dropout": ("lora_dropout", 0.05)},
-    "adalora": {"adalora_init_r": ("*init_r", 12), "lora_dropout": ("lora_dropout", 0.05)},
+    "lora": {name: (name, _USUAL[name]) for name in ("lora_rank", "lora_dropout")},
+    "adalora": {"adalora_init_r": ("*init_r", 12), "lora_dropout": ("lora_dropout", _USUAL["lora_dropout"])},
     "boft": {"boft_block_size": ("*block_size", 4)},
     "bone": {"reft_rank": ("lora_rank", 4)},
 }
@@ -59,7 +60,7 @@ def _of_tuner(kind: str, plain: Mapping[str, Any]) -> Normalized:
     given = {here: plain.get(name, usual) for name, (here, usual) in own.items()}
     if kind != "lora":
         given["*adapter"] = _MISS.get(kind, kind)
-    foreign = [name for name in plain if name not in {"tuner_type", *own, *left}]
+    foreign = [name for name in plain if name not in left and name not in own and name != "tuner_type"]
     notes = (Message("{} has no effect with tuner_type {}", joined(", ", foreign), kind),) if foreign else ()
     return {"target_modules": "all-linear", **left, **given}, notes
 
@@ -132,7 +133,7 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
     normalized[PRECISION] = mixed if spread else word
     for each in ("torch_dtype", "bf16", "fp16"):
         normalized.pop(each, None)
-    if normalized.get("gradient_checkpointing", DEFAULTS["ms-swift"]["gradient_checkpointing"]) is not False:
+    if normalized.get("gradient_checkpointing", _USUAL["gradient_checkpointing"]) is not False:
         normalized["gradient_checkpointing"] = True
         many = (found.get(GPUS) or 1) != 1 and not spread
         normalized.setdefault("gradient_checkpointing_kwargs.use_reentrant", not many)
