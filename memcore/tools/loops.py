@@ -439,10 +439,9 @@ def _zero_dtype(normalized: dict[str, Any], of_trl: bool) -> None:
 def _stored_dtype(normalized: dict[str, Any]) -> bool:
     """Whether weights keep the dtype that the checkpoint stores ("auto"), which decides the precision then.
 
-    Engines that shard cast the weights themselves. Says also whether the loop runs them under autocast.
+    Engines that shard cast the weights themselves. Also sets AUTOCAST where the loop runs the weights under autocast.
     """
-    said = [normalized[name] for name in ("bf16", "fp16") if name in normalized]
-    halved = normalized.pop(AUTOCAST, False) or any(map(is_set, said))
+    halved = normalized.pop(AUTOCAST, False) or any(is_set(normalized.get(name)) for name in ("bf16", "fp16"))
     stored = _as_stored(normalized)
     if halved and _autocasts(normalized, stored):
         normalized[AUTOCAST] = True

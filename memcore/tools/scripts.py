@@ -430,14 +430,18 @@ _FEW_BITS = re.compile(r"[48]bit|gptq|awq|bnb|int[48]", re.IGNORECASE)
 """What names of repositories with quantized weights have in them."""
 
 
+def _named_with_bits(keys: Mapping[str, Any]) -> bool:
+    """Whether the name of the model's repository says that its weights are quantized."""
+    return _FEW_BITS.search(str(keys.get("model_name_or_path"))) is not None
+
+
 def _of_casts(found: Sequence[Call], keys: Mapping[str, Any]) -> dict[str, Any]:
     """What a script does to its model before it trains: PEFT's preparation, casts, kernels, compiling."""
     before = _before_training(found)
     loads = [each for each in before if each.name == "from_pretrained" and each.into]
     given = {each.into for each in before if each.name in ("get_peft_model", _PREPARES)}
     more = of_model(before, {"from_pretrained", "model", *given, *(each.into for each in loads)})
-    stored = keys.get("load_in_4bit") is True or keys.get("load_in_8bit") is True
-    few = stored or _FEW_BITS.search(str(keys.get("model_name_or_path"))) is not None
+    few = any(keys.get(name) is True for name in _BITS) or _named_with_bits(keys)
     prepared = next((each for each in before if each.name == _PREPARES), None)
     if prepared is not None and keys.get("use_unsloth") is not True:
         more |= {PREPARED: True} if few else {"dtype": "float32", "torch_dtype": None}
@@ -524,8 +528,10 @@ def _of_model(found: Sequence[Call], told: list[Call], *, named: bool) -> dict[s
         adapted = any(each.name == "get_peft_model" for each in found) and not whole
         stored = fast[0].arguments.get("use_gradient_checkpointing", "unsloth")
         return {**({} if adapted else _checkpoints(stored)), **_of_unsloth(fast[0])}
-    every = [each for each in found if each.name == "from_pretrained" and _CLASSES.search(each.of)]
-    loads = _before_training(found, every) if named or _before_training(found, every) else every
+    scope = _before_training(found)
+    if not named and not any(map(_loads, scope)):
+        scope = [*found]
+    loads = [each for each in scope if _loads(each)]
     keys: dict[str, Any] = {}
     if loads:
         told.append(loads[0])
@@ -533,22 +539,17 @@ def _of_model(found: Sequence[Call], told: list[Call], *, named: bool) -> dict[s
         given = {_LOADED_AS.get(name, name): value for name, value in given.items()}
         keys = {name: given[name] for name in _LOADED if name in given}
         keys["model_name_or_path"] = given.get("pretrained_model_name_or_path", loads[0].first)
-        if named is not True and all(_LABELS.search(each.of) for each in loads):
+        if not named and all(_LABELS.search(each.of) for each in loads):
             keys |= {METHOD: CLASSIFIES, "num_labels": given.get("num_labels", 2)}
-    kinds = [each for each in found if each.name in ("BitsAndBytesConfig", *_OTHER_BITS)]
-    kinds = _before_training(found, kinds) if named or loads is not every else kinds
-    bits = [each for each in kinds if each.name == "BitsAndBytesConfig"]
-    known = _FEW_BITS.search(str(keys.get("model_name_or_path"))) is not None  # by the name of its repository
-    kinds = [
-        each for each in kinds if not (known and each.name in _BY_NAME) and each.arguments.get("dequantize") is not True
-    ]
-    other = next(iter(kinds), None)
+    bits = [each for each in scope if each.name == "BitsAndBytesConfig"]
+    others = _OTHER_BITS - {*_BY_NAME} if _named_with_bits(keys) else _OTHER_BITS
+    other = next((each for each in scope if each.name in others and each.arguments.get("dequantize") is not True), None)
     if other is not None and not bits:
         message = "found in line {}; this value is not supported yet; leave it out to count 16-bit weights"
         raise UnsupportedError(other.name, message, other.line)
     if bits:
         given = _single_call(bits).arguments
-        keys |= {name: given[name] for name in ("load_in_4bit", "load_in_8bit") if name in given}
+        keys |= {name: given[name] for name in _BITS if name in given}
         if given.get("load_in_4bit"):
             keys["bnb_4bit_quant_type"] = given.get("bnb_4bit_quant_type", "fp4")
             keys["use_bnb_nested_quant"] = given.get("bnb_4bit_use_double_quant", False)
@@ -557,8 +558,13 @@ def _of_model(found: Sequence[Call], told: list[Call], *, named: bool) -> dict[s
     return keys
 
 
+def _loads(call: Call) -> bool:
+    """Whether a call loads a model of transformers that may be trained."""
+    return call.name == "from_pretrained" and _CLASSES.search(call.of) is not None
+
+
 def _unread(found: Sequence[Call], *, halved: bool) -> Iterator[Message]:
-    """Notes on arguments of loaders and trainers that nobody here knows, and on what is done to what they have made.
+    """Yield notes on arguments of loaders and trainers that memcore does not know, and on resized embeddings.
 
     `halved` is whether the loop computes in 16 bits.
     """
@@ -593,17 +599,16 @@ _NOT_OF_MODEL = (
     "use_safetensors", "id2label", "label2id", "problem_type", "ignore_mismatched_sizes", "return_dict", "subfolder",
     "variant", "pad_token_id", "bos_token_id", "eos_token_id", "pretraining_tp",
 )  # fmt: skip
-"""The same of `from_pretrained`."""
+"""The same for `from_pretrained`."""
+_LOADED_SO = ("attn_implementation", "offload_embedding", "float32_mixed_precision", "unsloth_tiled_mlp", "text_only")
+"""Arguments of Unsloth's loader that keep their names."""
 _NOT_OF_FAST = (
     *_NOT_OF_MODEL, "model_name", "max_seq_length", "load_in_16bit", "load_in_fp8", "full_finetuning", "qat_scheme",
     "use_gradient_checkpointing", "fast_inference", "gpu_memory_utilization", "max_lora_rank", "random_state",
     "rope_scaling", "fix_tokenizer", "resize_model_vocab", "disable_log_stats", "auto_model", "whisper_language",
-    "whisper_task", "unsloth_force_compile", "return_logits", "use_exact_model_name", "fullgraph",
-    "attn_implementation", "offload_embedding", "float32_mixed_precision", "unsloth_tiled_mlp", "text_only",
+    "whisper_task", "unsloth_force_compile", "return_logits", "use_exact_model_name", "fullgraph", *_LOADED_SO,
 )  # fmt: skip
-"""The same of Unsloth's loader (unsloth 2026.7, models/loader.py)."""
-_LOADED_SO = ("attn_implementation", "offload_embedding", "float32_mixed_precision", "unsloth_tiled_mlp", "text_only")
-"""Arguments of Unsloth's loader that keep their names."""
+"""The same for Unsloth's loader (unsloth 2026.7, models/loader.py)."""
 
 
 def _of_unsloth(call: Call) -> dict[str, Any]:
