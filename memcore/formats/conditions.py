@@ -103,9 +103,9 @@ def calculated(node: ast.expr) -> int:
 
 
 def either(name: str, values: list[str | None]) -> str:
-    """What stands for several values: the variable's name; of texts with flags all flags, with it where they differ.
+    """Return one text for a variable's possible values: its name, or for flags all of them, with it where they differ.
 
-    A model's folder and its repository, of which a script takes the one that is there, are the same: the repository.
+    A model's local folder and its repository, of which a script takes the one that exists, count as the repository.
 
     >>> either("A", ["--tp 2 --bf16", "--tp 4"])
     '--tp $A --bf16'

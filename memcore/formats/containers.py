@@ -339,7 +339,7 @@ def _run(content: Mapping[Any, Any], own: list[Any], card: str) -> str:
 
 
 def _from(entry: Sequence[str], named: re.Match[str]) -> str:
-    """Return an entry point from its program on, with the words behind it."""
+    """Return an entry point from its program on, with the words after it."""
     own = named[0].split()
     return _joined([*own, *entry[named.string.count(" ", 0, named.start()) + len(own) :]], len(own))
 
@@ -438,11 +438,11 @@ def _pair(each: object) -> tuple[str, object]:
 
 
 _SIZED = re.compile(r"(?<![a-z\d])\d{1,4}(?:\.\d{1,2})?b(?![a-z\d])", re.IGNORECASE)
-"""How models' names say how large they are."""
+"""A model's size in its name."""
 
 
 def _mount(volume: object) -> tuple[str, str]:
-    """Return the folders outside and inside a container that are one: `/data/Qwen3-8B:/model:ro`."""
+    """Return the folder on the host and in the container of a mount such as `/data/Qwen3-8B:/model:ro`."""
     if isinstance(volume, Mapping):
         return str(volume.get("source", "")), str(volume.get("target", ""))
     outside, _, rest = str(volume).partition(":")
@@ -450,7 +450,7 @@ def _mount(volume: object) -> tuple[str, str]:
 
 
 def _on_host(word: str, mounts: Sequence[tuple[str, str]]) -> str:
-    """Return a command whose model has its folder's name outside where only that says which model it is.
+    """Return a word with the host's name of a mounted folder, if only that name says which model it is.
 
     >>> _on_host("serve /models/a --b", [("/data/Qwen3-8B", "/models/a")])
     'serve /models/Qwen3-8B --b'

@@ -42,7 +42,7 @@ def content(source: str, *, strict: bool = True) -> str:
 
 
 _LOOKED_AT = 4096
-"""Bytes of a file of which none is zero in a text, whatever its encoding."""
+"""Bytes at the start of a file that are searched for a zero byte, which no text in UTF-8 has."""
 
 
 def _some(source: str, text: str) -> str:
@@ -66,12 +66,12 @@ def described(source: str) -> str:
 
 
 def header_of(source: str, file: BinaryIO) -> str:
-    """The header of a checkpoint as JSON, from a file of which no more than that is read; its ending says how."""
+    """Return the header of a checkpoint as JSON, by how its name ends; no more of the file is read."""
     return next(read for ending, read in HEADERS.items() if source.endswith(ending))(source, file)
 
 
 def _of_gguf(source: str, file: BinaryIO) -> str:
-    """The header of a GGUF file, as JSON under `gguf`."""
+    """Return the header of a GGUF file as JSON under `gguf`."""
     from memcore.formats import gguf  # noqa: PLC0415 - without it the start is shorter
 
     held = b""
@@ -90,7 +90,7 @@ def _of_gguf(source: str, file: BinaryIO) -> str:
 
 
 def _of_safetensors(source: str, file: BinaryIO) -> str:
-    """The header of a safetensors file: its length in eight bytes, and JSON (safetensors/src/tensor.rs)."""
+    """Return the header of a safetensors file: its length in eight bytes, and JSON (safetensors/src/tensor.rs)."""
     length = int.from_bytes(file.read(8), "little")
     if length > FILE_BYTES:
         raise ConfigError.at(source, Message("has a header longer than {:,} bytes", FILE_BYTES))

@@ -1,4 +1,4 @@
-"""The header of a GGUF file: its keys with one value, and how many tensors there are of each type and shape.
+"""The header of a GGUF file: its scalar keys, and how many tensors there are of each type and shape.
 
 Source: ggml, docs/gguf.md; gguf-py 0.19, gguf/constants.py (`GGMLQuantizationType`, `GGUFValueType`).
 """
@@ -28,9 +28,9 @@ _SCALARS: Mapping[int, str] = {
 }  # fmt: skip
 _STRING, _ARRAY = 8, 9
 _MOST = 2**20
-"""Of keys and of tensors; llama.cpp's own files have a hundred keys and some thousand tensors."""
+"""The most keys or tensors of a header; llama.cpp's own files have a hundred keys and some thousand tensors."""
 _TEXT = 2**16
-"""Bytes of a name or a value that is kept; longer ones are a chat's template."""
+"""Bytes that are kept of a name or a text; longer texts are chat templates."""
 
 
 class ShortError(ValueError):
@@ -38,7 +38,7 @@ class ShortError(ValueError):
 
 
 def header(held: bytes) -> dict[str, Any]:
-    """The keys of a file by their names, and `tensors`: by type, `4096x128` and the like with how many there are.
+    """Return a file's keys by name, and `tensors`: for each type, how many there are of each shape such as `4096x128`.
 
     Raises ValueError for bytes that are no such header, and ShortError for a part of one.
     """
@@ -65,32 +65,32 @@ def header(held: bytes) -> dict[str, Any]:
 
 @dataclass
 class _Reader:
-    """What is read of bytes from a place on. Raises ShortError where they end."""
+    """Reads values one after another. Raises ShortError where the bytes end."""
 
     held: bytes
     at: int
 
     def number(self, kind: str) -> Any:
-        """A number of `struct`'s kind."""
+        """Read a number of `struct`'s kind."""
         size = struct.calcsize(kind)
         self._skip(size)
         return struct.unpack_from(f"<{kind}", self.held, self.at - size)[0]
 
     def count(self) -> int:
-        """How many keys or tensors there are."""
+        """Read how many keys or tensors there are."""
         found = int(self.number("Q"))
         if found > _MOST:
             raise ValueError("it has too many entries")
         return found
 
     def text(self) -> str:
-        """A string, if it is short; else its beginning."""
+        """Read a string, of which a long one is cut short."""
         size = int(self.number("Q"))
         self._skip(size)
         return self.held[self.at - size : self.at - size + min(size, _TEXT)].decode("utf-8", "replace")
 
     def value(self, kind: int) -> Any:
-        """A value of a kind; None for a list, of which nothing is kept."""
+        """Read a value of a kind; None for a list, which is skipped."""
         if kind == _STRING:
             return self.text()
         if kind == _ARRAY:

@@ -19,7 +19,7 @@ IN_BACKWARD = "*in_backward"
 PREPARED = "*prepared"
 """The key of a script in which PEFT casts to fp32 what is not quantized."""
 AUTOCAST = "*autocast"
-"""The key of a loop whose 16-bit weights run under autocast, too."""
+"""The key of a loop that also runs its 16-bit weights under autocast."""
 PER_NODE = "*per_node"
 """The key of those on each of several nodes."""
 Normalized = tuple[Mapping[str, Any], tuple[str, ...]]

@@ -74,9 +74,9 @@ class Objects:
     namespaces: set[str] = field(default_factory=set)
     """Names of what argparse has read."""
     bases: dict[str, str] = field(default_factory=dict)
-    """What classes of the script's own are derived from first, and names that imports change."""
+    """The first base of each class that the script defines, and the original names of renamed imports."""
     given: dict[int, str] = field(default_factory=dict)
-    """Calls by their identity, and the name that their result is given."""
+    """The name that a call's result is assigned to, by the `id` of the call."""
 
     def find(self, tree: ast.Module) -> None:
         """Record the classes and objects of a script."""
@@ -213,7 +213,7 @@ def alive(node: ast.AST, deep: int) -> Iterator[ast.AST]:
 
 
 def _dead(node: ast.AST) -> Sequence[ast.AST]:
-    """The branch of a decided condition that never runs; what follows an error, which a job that trains has not met."""
+    """Return the branch of a decided condition that never runs, or the handlers of a `try`: training met no error."""
     if isinstance(node, ast.Try):
         return node.handlers
     if not (isinstance(node, ast.If) and isinstance(node.test, ast.Constant)):
@@ -226,7 +226,7 @@ _ROUNDS = 4
 
 
 def settle(tree: ast.Module) -> None:
-    r"""Answer conditions that ask for nothing but switches, each of which a script sets to one value.
+    r"""Decide conditions that consist of switches alone, each of which a script sets to one value.
 
     >>> tree = ast.parse("A = B = False\nif A or B:\n  n = 1\nelse:\n  n = 2")
     >>> settle(tree)
@@ -246,7 +246,7 @@ def settle(tree: ast.Module) -> None:
 
 
 def _answer(test: ast.expr, values: Mapping[str, bool]) -> bool | None:
-    """What a condition of switches gives; None where not all that decides is known."""
+    """Return the value of a condition on switches; None if a switch that decides it is unknown."""
     if isinstance(test, ast.Name):
         return values.get(test.id)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):

@@ -66,7 +66,7 @@ class Call:
     hidden: tuple[str, ...] = ()
     """Names of mappings that hold further arguments, which nobody knows."""
     into: str = ""
-    """The name that its result is given first."""
+    """The name that its result is first assigned to."""
 
 
 def code_of(text: str) -> str | None:
@@ -179,7 +179,7 @@ def calls(code: str) -> list[Call]:
 
 
 FREEZES, SETS = "requires_grad_", "="
-"""What switches gradients off and on; an attribute that is set after its object was made, as a call on the object."""
+"""Names of calls: one switches gradients off or on; the other stands for an attribute set on an existing object."""
 
 
 _PUT = ("setdefault", "putenv")
@@ -417,9 +417,9 @@ class _Known:
             self.names[f"args.{str(name).lstrip('-').replace('-', '_')}"] = default
 
     def change(self, node: ast.Assign) -> Call | None:
-        """An attribute that is set, as a call on its object: `model.requires_grad_(False)`; None for a name that is.
+        """Return an attribute's assignment as a call on its object, `model.requires_grad_(False)`; None for a name's.
 
-        Where only the run decides whether it is set, its value is not known.
+        If only the run decides whether it happens, its value is unknown.
         """
         target = node.targets[0]
         if not isinstance(target, ast.Attribute):
@@ -433,7 +433,7 @@ class _Known:
         return Call(SETS, of, node.lineno, said)
 
     def _within(self, node: ast.stmt | ast.expr) -> bool:
-        """Whether a node is in a function."""
+        """Return whether a node is in a function."""
         return any(first <= node.lineno <= last for first, last in self.functions)
 
     def never(self) -> set[int]:

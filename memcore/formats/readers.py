@@ -441,7 +441,7 @@ _NAMED = ("*", "-hf", "-hfr", "--hf-repo", "-m", "--model", "--model-path", "--m
 
 
 def _model_of(job: Mapping[str, Any]) -> str:
-    """The model that a command names, which tells it best from others; empty without one."""
+    """Return the model that a command names, which best tells it from others; empty without one."""
     return next((str(job[name]) for name in _NAMED if name in job), "").rpartition("\\")[2]
 
 
@@ -598,7 +598,7 @@ _LAUNCHER = re.compile(r"\b(?:torchrun|accelerate launch|deepspeed)\b[^\n]{0,400
 
 
 def starts(text: str) -> bool:
-    """Whether a script runs a known program, or a script of Python that trains or is started on several GPUs."""
+    """Return whether a script runs a known program, or a Python script that trains or is launched on several GPUs."""
     commands = _commands_of(text)
     return any(_launches(each) or _trains(each) or _LAUNCHER.search(" ".join(each)) is not None for each in commands)
 

@@ -39,7 +39,7 @@ ENVIRONMENT, FILE = "*env.", "*file."
 """How words begin that stand for a variable of the environment, and for a file that the script writes."""
 _WRITTEN = re.compile(r"(?:>>?|\btee(?: -a)?)[ \t]*(\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s<>|&;]{1,200})")
 _TARGET = re.compile(r">{1,2}\|?(?:&\d?|&?[ \t]*(?:\"[^\"\n]{1,400}\"|'[^'\n]{1,400}'|[^\s<>|&;()\"'`]{1,400}))")
-"""What stands behind the sign that hands on what a command prints: `> "$LOG"`, `>&2`."""
+"""A redirection of what a command prints: `> "$LOG"`, `>&2`."""
 _STORED = re.compile(r"\bread[ \t][^\n<|;]{0,80}?\b(\w{1,80})[ \t]*<<")
 """A document that becomes a variable."""
 _HERE = re.compile(r"<<(-?)[ \t]*([\"']?)(\w{1,80})\2([^\n]*)\n")
@@ -86,7 +86,7 @@ _SILENT = frozenset(
 )  # fmt: skip
 """Commands whose words say nothing of a job."""
 _TELLS = re.compile(r"(?:log|echo|print)?_?(?:debug|die|error|fail|fatal|header|info|log|note|ok|success|warn)(?:ing)?")
-"""Names of functions that print their words, as scripts often define or source them."""
+"""Names of logging functions, which scripts often define or source."""
 _DECLARING = frozenset({"declare", "local", "readonly", "typeset"})
 """Commands that assign what stands behind them."""
 _SUM = re.compile(r"[0-9+*/%() <>=!?:-]+")
@@ -246,7 +246,7 @@ class _Script:
         return True
 
     def _redirects(self) -> bool:
-        """Read a file or a stream that takes what a command prints: neither a word of it nor its end."""
+        """Skip a redirection of what a command prints, which is neither a word of the command nor its end."""
         target = None if self._asks() or self.command[:1] in (["["], ["[["]) else _TARGET.match(self.text, self.at)
         if target is None:
             return False

@@ -176,7 +176,7 @@ class Tool:
     shares_batch: bool = False
     """The sequences of a step are shared by ranks and micro-batches where those of a micro-batch are not said."""
     cuts_batch: bool = False
-    """A micro-batch has no more sequences than a rank has in a step, and the last one may have fewer."""
+    """A micro-batch is cut to the sequences that a rank has in a step, and the last one may be smaller."""
     experts_apart: bool = False
     """Ranks that share experts are neither shards nor copies: the groups' sizes multiply to all GPUs."""
     copies: str = ""

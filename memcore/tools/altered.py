@@ -1,4 +1,4 @@
-"""What a script does to a model and to its trainer's arguments after it has made them, and before it trains.
+"""What a script changes in a model and in its trainer's arguments after it has made them and before it trains.
 
 Sources: transformers 5.23, training_args.py, trainer.py (`optimizers`), modeling_utils.py (`from_pretrained`); peft
 0.21, utils/other.py (`prepare_model_for_kbit_training` casts to fp32 whatever is not quantized, of any model, and turns
@@ -24,11 +24,11 @@ _OPTIMIZERS: Mapping[str, str] = {
     "Adafactor": "adafactor", "SGD": "sgd", "RMSprop": "rmsprop", "Adagrad": "adagrad", "Lion8bit": "lion_8bit",
     "PagedLion8bit": "paged_lion_8bit",
 }  # fmt: skip
-"""Classes of optimizers, and what the Trainer calls those with the same states."""
+"""The Trainer's names of optimizers, by the classes with the same states."""
 
 
 def with_changes(found: Sequence[Call], made: Collection[str]) -> list[Call]:
-    """Return the calls, those that make such objects with the values that the objects are given later on."""
+    """Return the calls; those that make an object named in `made` also have what is set on the object later."""
     return [_changed(each, found) if each.name in made and each.into else each for each in found]
 
 
@@ -43,7 +43,7 @@ def _changed(call: Call, found: Iterable[Call]) -> Call:
 
 
 def of_model(before: Iterable[Call], names: Collection[str]) -> dict[str, Any]:
-    """Return the keys for what is done to the model that has these names: casts, compiling, kernels."""
+    """Return the keys for changes to the model under any of these names: casts, compiling, kernels."""
     keys: dict[str, Any] = {}
     for each in before:
         own = each.of in names
@@ -64,7 +64,7 @@ def _dtype(call: Call) -> str | None:
 
 
 def optimizer_of(trainer: Call) -> dict[str, Any]:
-    """Return the key for the optimizer that a trainer is handed; `$optim` for one that nobody knows."""
+    """Return the key for the optimizer that a trainer is given; `$optim` for an unknown one."""
     given = trainer.arguments.get("optimizers")
     first = given[0] if isinstance(given, list) and given else given
     if first is None:
@@ -73,7 +73,7 @@ def optimizer_of(trainer: Call) -> dict[str, Any]:
 
 
 def unread(call: Call, known: Collection[str]) -> Iterator[Message]:
-    """Yield a note on arguments that are none of those that are known."""
+    """Yield a note on arguments that are not among those that are known."""
     left = sorted(name for name, value in call.arguments.items() if name not in known and value is not None)
     if left:
         yield Message("line {}: not read of {}: {}", call.line, call.name, joined(", ", left))

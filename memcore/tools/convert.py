@@ -117,7 +117,7 @@ def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
 
 
 _STARTS = re.compile(r"(?:^|[\"\\n])[ \t]*(?:!|%%(?:bash|sh|shell)\b)")
-"""What begins a command of a shell in a cell of a notebook."""
+"""How a shell command begins in a cell of a notebook."""
 
 
 def commanded(text: str) -> str:

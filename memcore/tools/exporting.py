@@ -47,7 +47,7 @@ class Exported:
     command: str = ""
     """What starts the tool with its file on all GPUs, where the text is not a command itself."""
     silent: tuple[str, ...] = ()
-    """Of these settings those that the text sets to nothing at all, not even to something alike."""
+    """Those of these settings that the text does not set at all, not even to a similar value."""
 
     @property
     def syntax(self) -> Syntax:

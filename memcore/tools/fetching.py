@@ -49,7 +49,7 @@ class Fetched(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the one that describes the model, for a file: a config.json, the header of a GGUF file, an adapter."""
+        """Return the text that describes the model, to save: a config.json, the header of a GGUF file, an adapter."""
         files = {each.name.rpartition("/")[2]: each.text for each in self.sources}
         return files.get(CONFIG) or next(iter(files.values()))
 
@@ -75,7 +75,7 @@ def fetched(name: str, token: str | None = None, revision: str | None = None) ->
 
 
 def _repository(hub: Hub, place: Place, only: Callable[[str], bool] = bool) -> Fetched:
-    """What a repository says, or those of its files that `only` takes."""
+    """Return what a repository says, or those of its files that `only` accepts."""
     listing = parsed(hub.text(listing_address(hub.endpoint, place), place.id), place.id)
     names, commit = listed(listing, place)
     exact = place._replace(revision=commit)
@@ -91,7 +91,7 @@ def _repository(hub: Hub, place: Place, only: Callable[[str], bool] = bool) -> F
 
 
 def _text(hub: Hub, place: Place, name: str) -> str:
-    """The text of a file, of weights their header."""
+    """Return the text of a file, or the header of weights."""
     address, called = file_address(hub.endpoint, place, name), f"{place.id}/{name}"
     if is_weights(name):
         with hub.opened(address, called, LONGEST) as file:
@@ -100,7 +100,7 @@ def _text(hub: Hub, place: Place, name: str) -> str:
 
 
 def _named(repository: str, texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Texts, of which a config.json says whose it is, and what a file next to it says of quantization."""
+    """Yield the texts; a config.json also names its repository and has the quantization of a file next to it."""
     said = next((found for text in texts.values() if (found := quantization_in(text)) is not None), None)
     for name, text in texts.items():
         if name == CONFIG:
@@ -111,7 +111,7 @@ def _named(repository: str, texts: Mapping[str, str]) -> Iterator[tuple[str, str
 
 
 def _together(headers: Sequence[str]) -> str:
-    """The header of a GGUF file that was split: keys of the first part, tensors of all."""
+    """Return the header of a GGUF file that was split: keys of the first part, tensors of all."""
     parts: list[dict[str, Any]] = [json.loads(each)["gguf"] for each in headers]
     tensors: dict[str, Counter[str]] = {}
     for part in parts:
@@ -121,7 +121,7 @@ def _together(headers: Sequence[str]) -> str:
 
 
 def _base(sources: Sequence[Source]) -> str | None:
-    """The repository that an adapter or a GGUF file names as the model's, unless a config.json describes it."""
+    """Return the repository that an adapter or a GGUF file names as its model's, unless a config.json describes it."""
     first, *others = sources
     if others or not first.name.endswith((ADAPTER, ".gguf")):
         return None

@@ -1,4 +1,4 @@
-"""Asks the model hub for files, and for no more of them than is needed. Nothing else in memcore uses a network.
+"""Requests files from the model hub, and no more of each than is needed. Nothing else in memcore uses a network.
 
 Sources: huggingface_hub, constants.py (`HF_ENDPOINT`, `HF_HOME`, `HF_TOKEN_PATH`, `HF_HUB_OFFLINE`), utils/_auth.py
 (`get_token`) and utils/_http.py (`hf_raise_for_status`: what `X-Error-Code` says).
@@ -24,7 +24,7 @@ from memcore.records import dataclass
 from memcore.tools.repositories import ENDPOINT
 
 TIMEOUT, WHOLE = 10.0, 60.0
-"""Seconds until a hub that says nothing has failed, and until a file has to be complete."""
+"""Seconds that the hub may take to answer, and in which a file has to be complete."""
 _REDIRECTS = 5
 _PIECE = 2**16
 _TOKEN = re.compile(r"[\x21-\x7e]{1,400}")
@@ -36,18 +36,18 @@ _UNAUTHORIZED, _FORBIDDEN, _MISSING, _BUSY = 401, 403, 404, 429
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """A hub, and who asks it."""
+    """A hub, and the token that it is asked with."""
 
     endpoint: str = ENDPOINT
     token: str | None = None
 
     @property
     def host(self) -> str:
-        """Return its name, without a password that the address may have."""
+        """Return its host, without credentials that the address may have."""
         return _host(urlsplit(self.endpoint))
 
     def text(self, address: str, name: str) -> str:
-        """Return a whole text. Raises ConfigError where the hub has none, in words for who asked."""
+        """Return a whole text. Raises ConfigError, with a message for the user, where the hub gives none."""
         with self.opened(address, name) as file:
             held: bytes = file.read(FILE_BYTES + 1)
         if len(held) > FILE_BYTES:
@@ -59,7 +59,7 @@ class Hub:
 
     @contextmanager
     def opened(self, address: str, name: str, most: int | None = None) -> Iterator[Any]:
-        """Open a file, or its first `most` bytes; the connection ends with what was read.
+        """Open a file, or its first `most` bytes; the connection is closed after the block.
 
         Raises ConfigError as `text` does.
         """
@@ -107,7 +107,7 @@ class Hub:
 
 
 class _Timed:
-    """A response that has to be complete by a time."""
+    """A response that has to be complete by a deadline."""
 
     def __init__(self, response: IO[bytes], until: float) -> None:
         self._response, self._until = response, until
@@ -146,7 +146,7 @@ class _Redirects(request.HTTPRedirectHandler):
 
 
 def _opener() -> request.OpenerDirector:
-    """Return what opens http and https through the proxies of the environment, and nothing else: no files, no ftp."""
+    """Return an opener of http and https through the environment's proxies, and of nothing else: no files, no ftp."""
     opener = request.OpenerDirector()
     kinds = ("ProxyHandler", "HTTPHandler", "HTTPSHandler", "HTTPDefaultErrorHandler", "HTTPErrorProcessor")
     for each in kinds:
@@ -162,7 +162,7 @@ def _host(address: SplitResult) -> str:
 
 
 def _is_safe(address: SplitResult) -> bool:
-    """Whether nobody else reads what is sent."""
+    """Return whether what is sent is encrypted, or stays on this machine."""
     return address.scheme == "https" or address.hostname in _LOCAL
 
 
@@ -183,7 +183,7 @@ def hub_of(environment: Mapping[str, str], token: str | None = None) -> Hub:
 
 
 def _token(environment: Mapping[str, str]) -> str:
-    """The token of the environment, or of the file that `hf auth login` writes; empty without one."""
+    """Return the token of the environment, or of the file that `hf auth login` writes; empty without one."""
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if environment.get(name, "").strip():
             return environment[name].strip()

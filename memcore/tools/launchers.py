@@ -212,7 +212,7 @@ _OTHERWISE = re.compile(r"\b(?:llamafactory-cli|lmf) (?:chat|api|webchat|webui|e
 
 
 def on_ray(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the keys with a GPU for each of Ray's workers, where nobody else says how many there are.
+    """Return the keys with a GPU for each of Ray's workers, unless the number of GPUs is given.
 
     Sources: LLaMA-Factory 0.9.6, train/tuner.py (`_ray_training_function`); axolotl 0.18, cli/train.py
     (`ScalingConfig`).

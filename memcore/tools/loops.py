@@ -437,7 +437,7 @@ def _zero_dtype(normalized: dict[str, Any], of_trl: bool) -> None:
 
 
 def _stored_dtype(normalized: dict[str, Any]) -> bool:
-    """Whether weights keep the dtype that the checkpoint stores ("auto"), which decides the precision then.
+    """Return whether weights keep the dtype of the checkpoint ("auto"), which then decides the precision.
 
     Engines that shard cast the weights themselves. Also sets AUTOCAST where the loop runs the weights under autocast.
     """
@@ -460,7 +460,7 @@ def _as_stored(normalized: dict[str, Any]) -> bool:
 
 
 def _autocasts(normalized: Mapping[str, Any], stored: bool) -> bool:
-    """Whether weights in 16 bits run under autocast in a way that memory depends on: PEFT's adapters are fp32.
+    """Return whether weights in 16 bits run under autocast in a way that changes memory: PEFT's adapters are fp32.
 
     Source: accelerate 1.12, accelerator.py (`prepare_model`: `model.forward = autocast_context(model.forward)`).
     """
@@ -516,7 +516,7 @@ _SCRIPT = re.compile(r"(?<![\w-])[\w-]+\.py\b")
 
 
 def _of_own(found: Mapping[str, Any]) -> tuple[Message, ...]:
-    """A note on a script that is only named, if its name says that it adapts and its arguments do not."""
+    """Note that a script is only named, if its name says that it adapts and its arguments do not."""
     scripts = _SCRIPT.findall(str(found.get("", "")))
     named = next((each for each in scripts if "lora" in each or "peft" in each), None)
     said = any(name.startswith(("lora", "use_peft", "use_lora", "use_qlora")) for name in found)

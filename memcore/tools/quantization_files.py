@@ -39,7 +39,7 @@ def quantization_of(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def quantization_in(text: str) -> Mapping[str, Any] | None:
-    """Return what a text says as such a file; None for another text."""
+    """Return what a text says if it is such a file; None for another text."""
     found = _object(text) if any(key in text for key in _TOLD_BY) else {}
     return quantization_of(found) if found else None
 

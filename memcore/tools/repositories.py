@@ -1,4 +1,4 @@
-"""Repositories of the model hub: how people write them, and which of their files say how much memory a model takes.
+"""Repositories of the model hub: how users name them, and which of their files say how much memory a model takes.
 
 Sources: huggingface_hub, file_download.py (`hf_hub_url`) and utils/_validators.py (`validate_repo_id`); llama.cpp,
 common/download.cpp (`find_best_model`, `get_gguf_split_info`): which GGUF file `ID:TAG` is.
@@ -37,24 +37,24 @@ _LISTED = 24
 
 
 class Place(NamedTuple):
-    """What of the hub is meant."""
+    """A repository of the hub, or one of its files, as a user names it."""
 
     id: str
     revision: str = ""
-    """A branch, a tag or a commit; empty where nobody says it."""
+    """A branch, a tag or a commit; empty if none is given."""
     tag: str = ""
     """The format of a GGUF file, as llama.cpp spells it: `ID:Q4_K_M`."""
     file: str = ""
-    """The file of an address; which one it is counts for GGUF files, and others stand for the repository."""
+    """The file of an address; only a GGUF file counts, and any other stands for the repository."""
 
 
 def place_of(name: str, hosts: Sequence[str] = HOSTS) -> Place:
-    """Return the repository that a name, an id or an address is of.
+    """Return the repository that a name, an id or an address stands for.
 
     >>> place_of("https://huggingface.co/org/m/tree/v2"), place_of("hf.co/org/m-GGUF:Q8_0").tag
     (Place(id='org/m', revision='v2', tag='', file=''), 'Q8_0')
 
-    Raises ConfigError for what is none, or is of another host.
+    Raises ConfigError for anything else, and for an address of another host.
     """
     text = name.strip()
     address = _ADDRESS.match(text)
@@ -99,7 +99,7 @@ def wanted(place: Place, names: Iterable[str]) -> list[str]:
 
 
 def _gguf(place: Place, names: Sequence[str]) -> str:
-    """The GGUF file that llama.cpp takes; empty without any. Raises ConfigError for a format that is not among them."""
+    """Return the GGUF file that llama.cpp takes; empty without any. Raises ConfigError for a format that is absent."""
     models = [each for each in names if each.lower().endswith(".gguf") and _first(each)]
     models = [each for each in models if not any(word in each.rpartition("/")[2] for word in _NO_MODEL)]
     for tag in (place.tag,) if place.tag else _USUAL:
@@ -118,13 +118,13 @@ def _gguf(place: Place, names: Sequence[str]) -> str:
 
 
 def _first(name: str) -> bool:
-    """Whether a file is whole, or the first of those that it was split into."""
+    """Return whether a file is whole, or the first of those that it was split into."""
     found = _SPLIT.match(name)
     return found is None or int(found[2]) == 1
 
 
 def _parts(name: str, names: Sequence[str]) -> Iterator[str]:
-    """All files that a GGUF file was split into; another file alone."""
+    """Yield all files that a GGUF file was split into, or the only one."""
     found = _SPLIT.match(name)
     if found is None:
         yield name
@@ -134,7 +134,7 @@ def _parts(name: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def listed(answer: Mapping[str, Any], place: Place) -> tuple[list[str], str]:
-    """Return which files a repository has, by the hub's list of them, and the commit that it is of.
+    """Return the names of a repository's files, from the hub's listing, and the commit that it lists.
 
     Raises ConfigError where there are none.
     """

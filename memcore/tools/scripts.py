@@ -57,7 +57,7 @@ _OF_PEFT = frozenset({
 })  # fmt: skip
 """Classes of PEFT's other methods, without `Config`."""
 _BROUGHT = ("PeftModel", "PeftModelForCausalLM", "AutoPeftModelForCausalLM", "AutoPeftModel")
-"""Classes of PEFT's that load an adapter, which trains further where they are asked for that."""
+"""PEFT's classes that load an adapter, which trains further if they are asked to."""
 _PEFT: Mapping[str, object] = {"lora_r": 8, "lora_dropout": 0.0}
 """What `LoraConfig` takes where nothing is said (peft/tuners/lora/config.py)."""
 SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -101,13 +101,13 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
 
 
 def _of_training(script: Script, around: Mapping[str, Any]) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-    """The keys of a trainer with the environment of its script, and the syntax of the tool that has them."""
+    """Return the syntax of the tool that has a trainer's keys, and the keys with the environment of their script."""
     keys, notes = script
     return "python" if keys.get("use_unsloth") is True else "yaml", {**keys, **around}, notes
 
 
 def _jobs(found: Sequence[Call]) -> list[tuple[str, list[Call]]]:
-    """The calls of each job of a script, with its title: one job for each trainer that has arguments of its own."""
+    """Return the title and the calls of each job of a script: one for each trainer that has its own arguments."""
     configs = [each for each in found if each.name in (*_ARGUMENTS, *LEARNT) and each.arguments]
     trainers = [each for each in found if each.name in _TRAINERS]
     alike = all((each.name, each.arguments) == (configs[0].name, configs[0].arguments) for each in configs)
@@ -274,7 +274,9 @@ _PASSES = ("steps_per_generation", "generation_batch_size")
 
 
 def _as_unsloth(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults that Unsloth gives TRL's configs; answers to one prompt fill a micro-batch, or make one of them.
+    """Return the keys with the defaults that Unsloth gives TRL's configs.
+
+    Where a step does not hold whole groups of answers to a prompt, a micro-batch is one group.
 
     Source: unsloth 2026.7, models/rl.py (`replacements`, `check_num_generations`).
     """
@@ -290,7 +292,7 @@ def _as_unsloth(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _frozen(found: Sequence[Call]) -> tuple[str, ...]:
-    """A note on parameters that a full fine-tune leaves as they are, if a script says so before it trains."""
+    """Note parameters that a script freezes before a full fine-tune."""
     lines = [each.line for each in _before_training(found) if each.name == FREEZES and each.first is False]
     if not lines:
         return ()
@@ -373,7 +375,7 @@ def _mapping(found: object) -> Mapping[str, Any]:
 
 
 def _before_training(found: Sequence[Call], several: Sequence[Call] | None = None) -> list[Call]:
-    """Those calls, by default all, that stand before the trainer's: what follows is inference."""
+    """Return those of the calls, by default of all, that come before the trainer's: what follows is inference."""
     trained = next((each.line for each in found if each.name in _TRAINERS), None)
     return [each for each in (found if several is None else several) if trained is None or each.line < trained]
 
@@ -419,7 +421,7 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
 
 
 def _checkpointed(call: Call | None) -> dict[str, Any]:
-    """Checkpoints as a call turns them on, if one does."""
+    """Return the keys of activation checkpoints as a call turns them on, if one does."""
     if call is None:
         return {}
     how = _mapping(call.arguments.get("gradient_checkpointing_kwargs"))
@@ -427,7 +429,7 @@ def _checkpointed(call: Call | None) -> dict[str, Any]:
 
 
 _FEW_BITS = re.compile(r"[48]bit|gptq|awq|bnb|int[48]", re.IGNORECASE)
-"""What names of repositories with quantized weights have in them."""
+"""Parts of the names of repositories with quantized weights."""
 
 
 def _named_with_bits(keys: Mapping[str, Any]) -> bool:
@@ -436,7 +438,7 @@ def _named_with_bits(keys: Mapping[str, Any]) -> bool:
 
 
 def _of_casts(found: Sequence[Call], keys: Mapping[str, Any]) -> dict[str, Any]:
-    """What a script does to its model before it trains: PEFT's preparation, casts, kernels, compiling."""
+    """Return the keys for what a script does to its model before it trains: PEFT's preparation, casts, kernels."""
     before = _before_training(found)
     loads = [each for each in before if each.name == "from_pretrained" and each.into]
     given = {each.into for each in before if each.name in ("get_peft_model", _PREPARES)}
@@ -507,9 +509,9 @@ _OTHER_BITS = frozenset(
 )  # fmt: skip
 """transformers' configs of other kinds of weights than bitsandbytes' (utils/quantization_config.py)."""
 _BY_NAME = ("AwqConfig", "GPTQConfig")
-"""Of these, those that also say how the quantized weights of a repository are computed with."""
+"""Those of them that may also say how to compute with a repository's quantized weights."""
 _LOADED_AS = {"_attn_implementation": "attn_implementation"}
-"""Names that a config keeps, which `from_pretrained` hands over to it (transformers 4, configuration_utils.py)."""
+"""Other names of arguments that `from_pretrained` passes on to the config (transformers 4, configuration_utils.py)."""
 _DTYPES, _BITS = ("torch_dtype", "dtype"), ("load_in_4bit", "load_in_8bit")
 _LOADED = (*_DTYPES, *_BITS, "attn_implementation", "use_flash_attention_2")
 
@@ -591,7 +593,7 @@ _NOT_OF_TRAINER = (
     "reward_processing_classes", "teacher_model", "tools", "environment_factory", "rollout_func", "padding_value",
     "label_pad_token_id", "image_processor", "feature_extractor", "generate_during_eval", "neftune_noise_alpha",
 )  # fmt: skip
-"""Arguments of trainers that are looked at elsewhere, and those that memory does not depend on."""
+"""Arguments of trainers that are read elsewhere, and those that memory does not depend on."""
 _NOT_OF_MODEL = (
     "pretrained_model_name_or_path", "quantization_config", "device_map", "max_memory", "trust_remote_code",
     "use_cache", "cache_dir", "token", "use_auth_token", "revision", "code_revision", "low_cpu_mem_usage",

@@ -145,12 +145,15 @@ def read_sources(
 
 
 _OF_ENVIRONMENT = re.compile(r"(?:^|[./])env(?:\.[\w-]+)?$")
-"""How files are called that hold variables for others: `.env`, `.env.example`, `server.env`."""
+"""Names of files with environment variables: `.env`, `.env.example`, `server.env`."""
 _VARIABLE = re.compile(r"^[ \t]*(?:export[ \t]+)?(\w{1,200})=([^\n]*)$", re.MULTILINE)
 
 
 def _with_environment(sources: Sequence[Source]) -> tuple[list[Source], Mapping[str, str]]:
-    """The texts without files of variables that none of them sources, and those variables, as compose reads `.env`."""
+    """Return the texts without environment files that none of them sources, and the variables of these files.
+
+    They are read as compose reads `.env`.
+    """
     sourced = {found[1] for each in sources for found in _SOURCED.finditer(each.text)}
     files = [each for each in sources if _OF_ENVIRONMENT.search(each.name) and _file(each.name) not in sourced]
     if not 0 < len(files) < len(sources):
@@ -161,7 +164,7 @@ def _with_environment(sources: Sequence[Source]) -> tuple[list[Source], Mapping[
 
 
 def _unquoted(value: str) -> str:
-    """A value of such a file without its quotes, or without the comment behind it."""
+    """Return a value of an environment file without its quotes, or without the comment after it."""
     inside = value[1:].partition(value[0]) if value[:1] in ("'", '"') else ("", "", "")
     return inside[0] if inside[1] else value.partition(" #")[0].rstrip()
 
@@ -314,7 +317,7 @@ def _command_of(source: Source) -> Mapping[str, Any]:
 
 
 def _with_quantization(sources: Sequence[Source]) -> list[Source]:
-    """The texts, of which a config.json has what a file next to it says of its checkpoint's quantization."""
+    """Return the texts, where a config.json also has the quantization that a file next to it describes."""
     files = {number: said for number, each in enumerate(sources) if (said := quantization_in(each.text)) is not None}
     said = next(iter(files.values()), None)
     whole = {number: with_quantization(each.text, said) for number, each in enumerate(sources)} if said else {}
@@ -515,7 +518,7 @@ def _stored(
 def _stored_in_gguf(
     listed: Checkpoint, settings: Mapping[str, object], base: str | None, name: str, *, alone: bool
 ) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
-    """What llama.cpp serves from a GGUF file.
+    """Return the job of llama.cpp that serves a GGUF file, and notes.
 
     Raises ConfigError for tensors of no model of the catalog.
     """

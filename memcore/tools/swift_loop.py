@@ -54,7 +54,7 @@ _OF_TUNERS = frozenset(("tuner_type", *_BUTTERFLIES, *(name for each in _TUNERS.
 
 
 def _of_tuner(kind: str, plain: Mapping[str, Any]) -> Normalized:
-    """The keys of one tuner; those of others have no effect."""
+    """Return the keys of one tuner; those of others have no effect."""
     own = _TUNERS[kind]
     left = {name: value for name, value in plain.items() if kind == "lora" or name not in _OF_TUNERS}
     given = {here: plain.get(name, usual) for name, (here, usual) in own.items()}

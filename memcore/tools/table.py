@@ -47,7 +47,7 @@ def _is_loop(tool: Tool, config: Config) -> bool:
 
 
 def needed_by(tool: Tool) -> Mapping[str, object]:
-    """Return the settings that a tool stands for: its engine unless it runs on one GPU too, its layers, its needs."""
+    """Return the settings that a tool implies: its engine unless it also runs without one, its layers, its needs."""
     found: dict[str, object] = dict(tool.needs)
     if "none" not in tool.engines:
         found[EngineSettings.type] = tool.engines[0]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_fetch(parser: argparse.ArgumentParser, *, whole: bool) -> None:
-    """The flags; the revision is in the help with `whole`."""
+    """Add the flags; `--revision` is in the help if `whole`."""
     parser.add_argument("--fetch", action="store_true", help="ask the hub for the model's config and headers")
     said = "with --fetch: a branch, a tag or a commit (default: main)"
     parser.add_argument("--revision", metavar="NAME", help=said if whole else argparse.SUPPRESS)
@@ -24,7 +24,7 @@ def add_fetch(parser: argparse.ArgumentParser, *, whole: bool) -> None:
 
 def asked(name: str, revision: str | None) -> Fetched:
     """Return what the hub says of a model. Raises ConfigError as `tools.fetching.fetched` does."""
-    from memcore.tools.fetching import fetched  # noqa: PLC0415 - only who asks needs a network
+    from memcore.tools.fetching import fetched  # noqa: PLC0415 - only --fetch needs a network
 
     return fetched(name, revision=revision)
 
@@ -43,10 +43,10 @@ def with_fetched(
     read: Callable[[Sequence[str]], list[Source]],
     named_in: Callable[[Sequence[Source]], object],
 ) -> tuple[list[Source], tuple[Message, ...]]:
-    """Return the files of a job after those that the hub has of its model, and notes on these.
+    """Return the hub's files of a job's model followed by the files that are given, and notes on the hub's.
 
-    The model is the one of the flag, else the only word or the first that is no file, else the one that files name.
-    Raises ConfigError where none is named, and as `asked` does.
+    The model is that of the flag, else the first word if it is no file, else the one that the files name.
+    Raises ConfigError if there is none, and as `asked` does.
     """
     files = [*given]
     if model is None and files and _may_be_id(files[0]):
@@ -60,5 +60,5 @@ def with_fetched(
 
 
 def _may_be_id(word: str) -> bool:
-    """Whether a word is no file, no link of memcore's and no command."""
+    """Return whether a word is neither a file, nor a link of memcore's, nor a command."""
     return word != "-" and len(word.split()) == 1 and "#v1&" not in word and not Path(word.partition("#")[0]).exists()
