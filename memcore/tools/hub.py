@@ -72,8 +72,6 @@ class Hub:
                 yield _Timed(response, time.monotonic() + WHOLE)
         except HTTPError as error:
             self._refuse(error, name)
-        except TimeoutError:
-            raise ConfigError.at(name, "{} did not answer in time", self.host) from None
         except (URLError, HTTPException, OSError) as error:
             why = getattr(error, "reason", error)
             if isinstance(why, TimeoutError):

@@ -51,9 +51,9 @@ def with_quantization(text: str, said: Mapping[str, Any]) -> str | None:
     '{"quantization_config": {"quant_method": "awq"}, "model_type": "gpt2"}'
     """
     found = _object(text) if '"model_type"' in text else {}
-    return (
-        json.dumps({"quantization_config": said, **found}) if "model_type" in found and "model" not in found else None
-    )
+    if "model_type" not in found or "model" in found:
+        return None
+    return json.dumps({"quantization_config": said, **found})
 
 
 def _object(text: str) -> Mapping[str, Any]:
