@@ -144,16 +144,12 @@ def remedied_by_piece(
 ) -> Iterator[Solution | None]:
     """Yield None after every estimate, and last the result of `solve`."""
     described = config if isinstance(config, Config) else Config.from_dict(config)
-    last: Solution | None = None
-    for last in solve_by_piece(described, setting, smallest=smallest):
-        if last is None:
-            yield None
-    assert last is not None  # noqa: S101 - only what comes before the last is
-    yield last if last.value is not None else replace(last, remedy=(yield from _remedy(described, last)))
+    found = yield from _solved(described, setting, smallest=smallest)
+    yield found if found.value is not None else replace(found, remedy=(yield from _remedy(described, found)))
 
 
 def _remedy(config: Config, found: Solution) -> Pieces[Remedy | None]:
-    """Return the first change that keeps the result and lets a value fit; else those that do so only together."""
+    """Return the first change that keeps the result and lets a value fit; else several that do so only together."""
     value, limit = found.beyond, found.limit
     if value is None or limit is None or isinstance(limit, MemcoreError):
         return None
@@ -167,11 +163,8 @@ def _remedy(config: Config, found: Solution) -> Pieces[Remedy | None]:
             fewer = [each for each in helping if each is not row]
             helping = fewer if (yield from _helps(config, found.setting, value, fewer)) else helping
     changes = _together(helping)
-    last: Solution | None = None
-    for last in solve_by_piece(config.changed(changes), found.setting, smallest=found.smallest):
-        if last is None:
-            yield
-    return None if last is None else Remedy(tuple(title for title, _ in helping), changes, last)
+    solution = yield from _solved(config.changed(changes), found.setting, smallest=found.smallest)
+    return Remedy(tuple(title for title, _ in helping), changes, solution)
 
 
 _Row = tuple[str, Mapping[str, object]]
@@ -199,19 +192,22 @@ def solve_by_piece(
 ) -> Iterator[Solution | None]:
     """Yield None after every estimate, and last how far a setting goes; `certain`: the whole range has to fit."""
     described = config if isinstance(config, Config) else Config.from_dict(config)
-    path = _path(setting, described)
+    yield (yield from _solved(described, setting, smallest=smallest, certain=certain))
+
+
+def _solved(config: Config, setting: str, *, smallest: bool | None, certain: bool = False) -> Pieces[Solution]:
+    path = _path(setting, config)
     least = path.startswith(SMALLEST) if smallest is None else smallest
     if path == LAYERS:
-        with_layers(described, 1)
-    tries = Tries(_held(described, path), path, certain=certain)
+        with_layers(config, 1)
+    tries = Tries(_held(config, path), path, certain=certain)
     if path == ACCELERATOR:
-        yield (yield from _accelerator(tries, smallest=least))
-    elif path == Hardware.num_gpus and least:
-        yield (yield from _gpus(tries))
-    elif isinstance(kind := SETTINGS[path].kind if path in SETTINGS else None, Number) and not kind.unit:
-        yield (yield from _part(tries, kind, smallest=least))
-    else:
-        yield (yield from (_smallest(tries) if least else _largest(tries)))
+        return (yield from _accelerator(tries, smallest=least))
+    if path == Hardware.num_gpus and least:
+        return (yield from _gpus(tries))
+    if isinstance(kind := SETTINGS[path].kind if path in SETTINGS else None, Number) and not kind.unit:
+        return (yield from _part(tries, kind, smallest=least))
+    return (yield from (_smallest(tries) if least else _largest(tries)))
 
 
 def _held(config: Config, path: str) -> Config:
@@ -393,7 +389,7 @@ def _largest(tries: Tries) -> Pieces[Solution]:
 
 
 def _enough_for_all(tries: Tries, first: int, last: int) -> Pieces[int]:
-    """Return the value from which on nothing grows, such as all layers of a model; the last where nothing ever does."""
+    """Return the first value beyond which memory stays the same, such as all layers; the last if it never changes."""
 
     def grows(value: int) -> Pieces[bool]:
         found, most = (yield from tries.at(value)), tries.known[last]
@@ -467,9 +463,9 @@ def _last_allowed(tries: Tries, value: int) -> Pieces[int]:
 
 
 def _gpus(tries: Tries) -> Pieces[Solution]:
-    """Return the fewest GPUs as they are had: a power of two of a node, or whole nodes.
+    """Return the fewest GPUs of those that are usual: a power of two within a node, or whole nodes.
 
-    Any number where the job's own division allows none of these in a node.
+    Where the job's own layout allows none of these within a node, any number will do.
     """
     node = node_of(tries.config)
     inside = [2**power for power in range(node.bit_length()) if 2**power < node]
@@ -489,10 +485,10 @@ def _gpus(tries: Tries) -> Pieces[Solution]:
 
 
 def _accelerator(tries: Tries, *, smallest: bool) -> Pieces[Solution]:
-    """Return an accelerator of the least or most memory; of as much memory the fastest.
+    """Return the accelerator with the least or most memory; among equals, the fastest.
 
-    Those that run the software of the one that is named come first, else NVIDIA's. For training one that has bf16,
-    which fused attention needs too, unless the config names one that has not.
+    Those with the software stack of the one that is named come first, else NVIDIA's. Training needs one with bf16,
+    which fused attention needs too, unless the config names one without.
     """
     given = tries.config[Hardware.accelerator]
     now = find_accelerator(given) if given is not None else None
