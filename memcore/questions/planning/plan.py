@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 
 from memcore import registry
@@ -192,11 +192,14 @@ class Proposal:
         named a tool, or that one does not have the plan's method, it is the first of those whose text says most of what
         the plan changes.
         """
-        return self._exported(brought if brought is not None and self.is_run_by(brought) else None)
+        found = self._exported(brought)
+        return found if brought is None or self._is_said_by(brought, found) else self._own
 
     def is_run_by(self, tool: Tool) -> bool:
         """Return whether a tool has the plan's engine and method, so that its file says them."""
-        found = self._exported(tool)
+        return self._is_said_by(tool, self._exported(tool))
+
+    def _is_said_by(self, tool: Tool, found: Exported | None) -> bool:
         method = {path for knob in self.knobs if knob.quality for path in knob.to}
         return found is not None and found.tool == tool and method.isdisjoint(found.silent)
 
@@ -344,7 +347,8 @@ def plan_by_piece(
         if candidates is None:
             yield None
             continue
-        chosen = _chosen([_proposal(found, bench, each) for each in candidates], TOOLS.get(tool or ""), keep)
+        proposals = map(partial(_proposal, found, bench), candidates)
+        chosen = _chosen(proposals, TOOLS.get(tool or ""), keep)
         first = tuple(each for each in chosen if each.safe and each.host_room is None)
         if len(first) == keep:
             break
@@ -377,13 +381,14 @@ def _proposal(first: Found, bench: Bench, each: Candidate | Served) -> Proposal:
     )  # fmt: skip
 
 
-def _chosen(proposals: Sequence[Proposal], tool: Tool | None, keep: int) -> tuple[Proposal, ...]:
+def _chosen(proposals: Iterable[Proposal], tool: Tool | None, keep: int) -> tuple[Proposal, ...]:
     """Return the best that differ: those that a tool runs, others only where these are few."""
     if tool is None:
         return tuple(_different(proposals, keep))
-    own = _different((each for each in proposals if each.is_run_by(tool)), keep)
+    every = list(proposals)
+    own = _different((each for each in every if each.is_run_by(tool)), keep)
     named = {id(each) for each in own}
-    more = _different((each for each in proposals if id(each) not in named), keep) if len(own) < FEW else []
+    more = _different((each for each in every if id(each) not in named), keep) if len(own) < FEW else []
     return (*own, *more)[:keep]
 
 
