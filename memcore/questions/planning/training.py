@@ -169,7 +169,7 @@ class Tries:
     """Safe plans that give up less."""
 
     def fails(self, division: Division, room: float) -> bool:
-        """Return whether a division that failed, by how much it needed, shows that this one needs more than a share."""
+        """Return whether a failed division shows that this one needs more than `room`, a fraction of memory."""
         bound = max((need / other.gain(division) for need, other in self.failed), default=0.0)
         self.passed += [(bound, division)] if bound > 1 else []
         return bound > room
@@ -327,7 +327,7 @@ class Trainings:
         last, refused = self.bench.count + _EACH_FRAME, 0
         for division in divisions(frame.asked, frame.way):
             spent = self.bench.count > last or refused > _REFUSED
-            # of other hardware the first division will do, and one that needs no less than what just fits is no better
+            # on other hardware one division is enough: once one fits tightly, only a safe one is better
             room = 1 - self.bench.headroom if frame.extra and tries.close else 1.0
             if spent or self._is_idle(frame, division, tries.close) or tries.fails(division, room):
                 continue
@@ -339,7 +339,7 @@ class Trainings:
             lean = yield from self._lean(frame, division, tries.free)
             if lean is None or (yield from self._is_beaten(frame, division, tries, lean)):
                 continue
-            if not self._has_room(frame, lean):
+            if not _has_room(frame, lean):
                 tries.passed.clear()  # whatever divides the job, a node holds as much
                 return
             best = yield from self._best(frame, division, tries, lean)
@@ -347,7 +347,7 @@ class Trainings:
                 return
 
     def _is_beaten(self, frame: Frame, division: Division, tries: Tries, lean: Estimate) -> Pieces[bool]:
-        """Return whether a plan that gives up less beats this division whatever its step needs: nothing is recorded.
+        """Return, without recording a step, whether a plan that gives up less beats this division anyway.
 
         What stays from step to step is no less than all that the other plan needs, and the fastest degree is no faster.
         """
@@ -359,11 +359,6 @@ class Trainings:
         fast = yield from self._degree(frame, division, tries.free or (), frame.way.degrees[0], micro_batch)
         seconds = 0.0 if fast is None else self.bench.fastest(fast)
         return any(each.seconds <= _ALIKE * seconds for each in rivals)
-
-    def _has_room(self, frame: Frame, found: Estimate) -> bool:
-        """Return whether a node can hold what a step offloads; of what the GPUs cannot hold nobody asks that."""
-        too_large = any(rank.least > (found.capacity or 0) for rank in found.ranks)
-        return frame.transfer is None or too_large or hosted(found) <= _HOST
 
     def _lean(self, frame: Frame, division: Division, free: tuple[Knob, ...]) -> Pieces[Estimate | None]:
         """The estimate with most checkpointing: of the micro-batch as asked for if that has room, else of one sequence.
@@ -530,10 +525,12 @@ class Trainings:
                 source="hardware/num_gpus",
             )
             found = yield from self._first(self.asked.on(more), (knob,), "hardware", method)
-            roomy, last = found is not None and found.safe, tight is not None
-            tight = found if roomy or not last else tight
-            if roomy or last:
-                break  # twice as many as those on which it just fits are the last that are tried
+            if found is not None and found.safe:
+                yield found
+                return
+            if tight is not None:
+                break  # twice as many GPUs as those on which it just fits are the last that are tried
+            tight = found
             gpus, need = (more, self._needs(self.elsewhere)) if self.elsewhere else (gpus, need)
         yield tight
 
@@ -593,6 +590,12 @@ _LIGHTER = 2
 """Further divisions that are looked at where all that fit compute layers twice."""
 _REFUSED = 4
 """Divisions in which a way may refuse a method before it is taken to refuse it in all."""
+
+
+def _has_room(frame: Frame, found: Estimate) -> bool:
+    """Return whether a node can hold what a step offloads; True for what the GPUs cannot hold anyway."""
+    too_large = any(rank.least > (found.capacity or 0) for rank in found.ranks)
+    return frame.transfer is None or too_large or hosted(found) <= _HOST
 
 
 def _merged(knobs: Sequence[Knob]) -> dict[str, object]:
