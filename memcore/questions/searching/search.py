@@ -121,7 +121,7 @@ def _searched(
         tasks = _sweep(questions, [(number, layout) for number, layout, _ in possible], tally, known)
     else:
         tasks = _candidates(questions, possible, prices, tally, known, keep)
-    for task, (_, answers, works) in performed(tasks, executor):
+    for task, (answers, works) in performed(tasks, executor):
         question = questions[task.number]
         question.works.learn(works)
         for layout, answer in zip(task.layouts, answers, strict=True):
@@ -148,7 +148,7 @@ def _ahead(questions: Sequence[Question], left_out: Mapping[str, str], headroom:
         question = questions[number]
         task = Task(number, question.text, question.space, (layout,), question.ceiling, hurried=True)
         tally = Tally(0, left_out, headroom=headroom)
-        found = _note(tally, question, layout, question.cost(layout), perform(task)[1][0])
+        found = _note(tally, question, layout, question.cost(layout), perform(task)[0][0])
         question.failed.clear()
         if found is not None and found.fits and found.leaves(headroom):
             yield Progress(0, 0, 0, 0, 0, {}, left_out, (), (found,), done=False)

@@ -430,10 +430,10 @@ class Floor:
         return (parameters * self.parameter + whole + states) * layers // self.layers + activations + loss
 
     def staged(self, space: Space, layout: Layout, growth: int, parts: Iterable[Part], divided: int) -> int:
-        """Return bytes below which the highest of some stages cannot be: when a micro-batch comes back, and after that.
+        """Return a lower bound on the bytes of the highest of some stages, before the first backward pass and after it.
 
-        Earlier stages have more micro-batches in flight. Gradients of a pipeline are whole from the first that comes
-        back to the last one; parameters stay gathered where a policy says so. `divided`: ranks that split an expert.
+        Earlier stages have more micro-batches in flight. Gradients of a pipeline stay whole from the first backward
+        pass to the last; parameters stay gathered where a policy says so. `divided`: ranks that split an expert.
         """
         policy = space.row.policies[layout.policy]
         gathers = layout.shards > 1 and not policy.offloaded and space.row.sharded == "parameters"
@@ -482,11 +482,6 @@ def floor_of(job: Job) -> Floor:
         if isinstance(ffn, Experts)
     )
     layers = sum(count * sum(model.size(weight.shape) for weight in layer.weights()) for layer, count in model.layers)
-    each_layer = tuple(
-        apart(model, layer)
-        for run, times in zip(model.network.runs, model.repeats, strict=True)
-        for layer in run * times
-    )
     uniform = len(model.network.kinds) == 1
     plain = uniform and not routed and all(isinstance(each, Attention) for each in model.network.kinds[0].mixers)
     named = plain and {"a", "k", "d", "f"} <= set(sizes)
@@ -494,7 +489,7 @@ def floor_of(job: Job) -> Floor:
     return Floor(
         dense=layers - routed,
         routed=routed,
-        each_layer=each_layer,
+        each_layer=parts_of_layers(model),
         parameter=_bytes_of_parameter(job),
         states=0 if row.state_bytes is None else row.state_bytes(job),
         hidden=sizes["h"],
@@ -509,8 +504,14 @@ def floor_of(job: Job) -> Floor:
     )
 
 
+def parts_of_layers(model: Model) -> tuple[tuple[int, int], ...]:
+    """Return parameters of each layer in order: all but those of routed experts, and these."""
+    runs = zip(model.network.runs, model.repeats, strict=True)
+    return tuple(_apart(model, layer) for run, times in runs for layer in run * times)
+
+
 @lru_cache(maxsize=256)
-def apart(model: Model, layer: Layer) -> tuple[int, int]:
+def _apart(model: Model, layer: Layer) -> tuple[int, int]:
     """Return parameters of a layer: all but those of routed experts, and these."""
     routed = sum(model.size(weight.shape) for ffn in layer.ffns if isinstance(ffn, Experts) for weight in ffn.experts)
     return sum(model.size(weight.shape) for weight in layer.weights()) - routed, routed

@@ -28,8 +28,8 @@ Outcome = Measured | int | str
 """What a layout needs, bytes of one of its stages that cannot fit, or why it cannot be."""
 Alike = tuple[int, ...]
 """What layouts with the same work have in common."""
-Answers = tuple[int, list[Outcome], Mapping[Alike, Work | None]]
-"""Of a task its number, the outcomes of its layouts, and the work of those that are divided alike."""
+Answers = tuple[list[Outcome], Mapping[Alike, Work | None]]
+"""Outcomes of a task's layouts, and the work of those that are divided alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Task:
     hurried: bool = False
     """Of what cannot fit the bytes of one stage that shows it are enough."""
     works: bool = False
-    """What layouts have to compute depends on recorded steps, and is asked for too."""
+    """Whether to return the work of the layouts too, as it depends on recorded steps."""
 
     def unasked(self, held: int) -> Measured | None:
         """Return the answer for a layout with a lower bound of its bytes, if the device need not be estimated."""
@@ -60,13 +60,13 @@ class Task:
 
 
 def perform(task: Task) -> Answers:
-    """Return the answers for a task's layouts, with its number."""
+    """Return the answers for a task's layouts."""
     base = config_from(task.config)
     policies = task.space.policies
     totals = totals_of(task.config, task.space) if task.space.row.shared else None
     outcomes = [_answer(task, base, policies, totals, each) for each in task.layouts]
     alike = {alike_of(each): each for each in task.layouts} if task.works else {}
-    return task.number, outcomes, {key: work_at(task.config, task.space, each) for key, each in alike.items()}
+    return outcomes, {key: work_at(task.config, task.space, each) for key, each in alike.items()}
 
 
 def alike_of(layout: Layout) -> Alike:

@@ -27,7 +27,7 @@ from memcore.networks.network import Layer
 from memcore.questions.searching.growth import RUN, grown
 from memcore.questions.searching.layouts import Layout, config_of
 from memcore.questions.searching.peaks import Amount, Fixed, Peaks, Vector, highest, names
-from memcore.questions.searching.spaces import Part, Space, apart
+from memcore.questions.searching.spaces import Part, Space, parts_of_layers
 from memcore.records import dataclass
 from memcore.symbols import product
 from memcore.trace.job import Job
@@ -171,7 +171,7 @@ class Totals:
         )
 
     def parts(self, layout: Layout) -> list[Part]:
-        """Return what stages have between steps, without recording one; nothing of ranks that take turns."""
+        """Return what stages have between steps, without recording one; empty for looped schedules."""
         point = self._point(layout)
         structure = point if isinstance(point, MemcoreError) else self._structure(layout, point)
         if isinstance(point, MemcoreError) or isinstance(structure, MemcoreError) or structure.job.schedule in LOOPED:
@@ -187,11 +187,7 @@ class Totals:
         found = self._stacks.get(key)
         if found is None:
             model = self._cut(layout, structure, number).job.model
-            each = [
-                apart(model, layer)
-                for run, times in zip(model.network.runs, model.repeats, strict=True)
-                for layer in run * times
-            ]
+            each = parts_of_layers(model)
             found = len(each), sum(dense for dense, _ in each), sum(routed for _, routed in each)
             self._stacks[key] = found
         return found

@@ -55,7 +55,7 @@ class Works:
         return self.known[key]
 
     def learn(self, works: Mapping[Alike, Work | None]) -> None:
-        """Keep the work of layouts that others have looked at."""
+        """Keep the work that tasks found, by what their layouts have in common."""
         self.known.update({key: work or self.usual for key, work in works.items()})
 
     def layers(self, layout: Layout) -> Layers:
