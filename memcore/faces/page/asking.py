@@ -28,9 +28,7 @@ def ask(session: Session, message: Message) -> Iterator[Patch]:
     if "model" not in found and session.config is not None and isinstance(session.config.model, str):
         found["model"] = session.config.model
     named = Hardware.accelerator in found or Hardware.gpu_memory_gb in found
-    kept: dict[str, str] = {path: form.texts.get(path, "") for path in _PLACE}
-    if named:
-        kept = {Hardware.num_gpus: "1"}
+    kept: dict[str, str] = {Hardware.num_gpus: "1"} if named else {path: form.texts.get(path, "") for path in _PLACE}
     texts = {path: text for path, text in {**kept, **found}.items() if text}
     fresh = with_task(texts, task, frozenset(texts))
     record_example(session, Form({}), "")
