@@ -4,7 +4,7 @@ const MOST = 2 ** 24;
 const STEPS = [2 ** 20, 2 ** 22, 2 ** 24, 2 ** 26]; // a GGUF file does not say how long its header is
 const SIZES = { 0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8 }; // bytes by type (ggml, docs/gguf.md)
 const [TEXT, LIST] = [8, 9];
-const SHOWN = 2 ** 16; // of what is no header, enough for Python to say what is wrong
+const SHOWN = 2 ** 16; // of a file without a valid header, enough for Python to say what is wrong
 
 export const isCheckpoint = (name) => /\.(?:gguf|safetensors)$/u.test(name);
 
@@ -20,7 +20,7 @@ async function ofSafetensors(part) {
   return new TextDecoder().decode(await part(8, 8 + length));
 }
 
-// As an address of its bytes, which Python reads: no text is one.
+// As a data URL, which Python decodes: a GGUF header is no text.
 async function ofGguf(part) {
   let bytes = new Uint8Array();
   for (const most of STEPS) {
@@ -36,7 +36,7 @@ async function ofGguf(part) {
   return address([bytes.subarray(0, SHOWN)]);
 }
 
-// The header with its lists emptied: they are the vocabulary, most of it, and nothing is read of them.
+// The header with its lists emptied: the vocabulary is most of it, and memcore does not need it.
 function emptied(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const kept = [];

@@ -297,11 +297,12 @@ def _sending(
     reduced: float,
     spread: float,
 ) -> tuple[float, float]:
-    """Return seconds that all-gathers and reductions of a step take, of as many bytes.
+    """Return seconds that the all-gathers and the reductions of a step take.
 
-    `parameters`: how many of a rank's, before they are divided, are gathered, and have gradients that are reduced.
+    `parameters`: of a rank's parameters before sharding, how many are gathered, and how many have gradients to reduce.
+    `gathered`, `reduced` and `spread` are bytes: all-gathered, reduced over shards, and over copies.
 
-    Each of them also takes the time that a ring or, where copies are summed, a tree over nodes takes whatever its size.
+    Each collective also takes the latency of a ring or, over copies, of a tree over nodes, whatever its size.
     """
     ranks = plan.shards * plan.replicas
     far = _rate(roofline, plan.tensor * plan.shards, plan.tensor)
@@ -529,7 +530,7 @@ def cost_of(job: Job, roofline: Roofline) -> Cost:
 
 
 def least_of(job: Job, roofline: Roofline) -> float:
-    """Return seconds that a step takes for its products, its traffic and its update alone, without a recorded step."""
+    """Return seconds of a step's matrix products, traffic and update alone, without recording the step."""
     work = replace(work_of(job.model, job.sizes["s"] * job.sizes["cp"]), elementwise=0.0, attention=0.0)
     return cost(work, plan_of(job), rates_of(job, roofline)).seconds
 

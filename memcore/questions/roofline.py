@@ -131,4 +131,4 @@ def roofline_of(accelerator: str | None, gpus_per_node: int | None = None, memor
 _HOST_ROOMS: Mapping[str, float] = {"workstation": 512e9, "home": 128e9, "laptop": 64e9, "computer": 0}
 """Bytes of a host's memory by where its GPU is found: a Ryzen 9 7950X takes 128 GB (AMD, product specifications), eight
 channels of a Threadripper PRO take 512 with modules of 64 GB, and two slots of a laptop 64 (assumed: modules that are
-commonly sold). A computer's GPU has the whole memory: no more is left."""
+commonly sold). With unified memory the GPU already has all of it."""

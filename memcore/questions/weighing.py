@@ -22,7 +22,7 @@ from memcore.records import dataclass
 MOST = 4096
 """GPUs that are tried at most."""
 BILLION = 10**9
-"""Tokens, where nobody says how many."""
+"""Tokens by default."""
 
 
 @dataclass(frozen=True, slots=True)

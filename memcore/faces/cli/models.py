@@ -41,7 +41,7 @@ _LISTS = frozenset({"gguf", "weight_map"})
 
 
 def _said_by(options: argparse.Namespace) -> str | Mapping[str, object]:
-    """A model's name, or the content of its config.json; of a checkpoint the model whose tensors it has."""
+    """Return a model's name or the content of its config.json; for a checkpoint, the model whose tensors it holds."""
     source: str = options.model
     needs_fetch(options)
     if options.fetch:

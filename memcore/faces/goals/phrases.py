@@ -118,14 +118,14 @@ BITS = (
     r"(?<![\w-])(?:q([2-8])(?![\w-])|([2-8])[\s-]?bits?(?![\w-]|[\s-]+(?:paged[\s-]+)?(?:adam|lion|optim)))"
     r"|([2-8])\s*(?:比特|位(?:量化)?)"
 )
-"""Bits of weights, no type of them: `q4`, `4-bit`."""
+"""A number of bits for weights that names no format: `q4`, `4-bit`."""
 GGUF_OF_BITS: Mapping[str, str] = {
     "2": "q2_k", "3": "q3_k_m", "4": "q4_k_m", "5": "q5_k_m", "6": "q6_k", "8": "q8_0",
 }  # fmt: skip
-"""The mix that llama.cpp takes a number of bits for (tools/quantize/quantize.cpp: Q4_K is an alias of Q4_K_M, Q3_K and
-Q5_K likewise)."""
+"""The quantization mix that stands for a number of bits (llama.cpp, tools/quantize/quantize.cpp: Q4_K is an alias of
+Q4_K_M; so are Q3_K and Q5_K of theirs)."""
 WEIGHTS_OF_BITS: Mapping[str, str] = {"4": "int4", "8": "int8"}
-"""The same of other servers."""
+"""The same for other servers."""
 FOUR_BIT = r"\b(?:4[\s-]?bits?|int4|bnb)\b|4\s*比特|4\s*位(?:量化)?"
 CHECKPOINTS = (
     r"(\b(?:no|without)\s+|不用?\s*|无\s*)?(?:\b(?:gradient|activation)[\s_-]*checkpointing\b"

@@ -23,7 +23,7 @@ from memcore.tools.repositories import ENDPOINT, file_address, listed, listing_a
 from memcore.tools.sources import Source, read_sources
 
 _BYTES = "base64,"
-"""What stands before the bytes of a GGUF file, which the page sends as an address with its data."""
+"""What precedes the bytes of a GGUF file, which the page sends as a data URL."""
 _TOLD_BY = ('"weight_map"', '"data_offsets"', '{"gguf"')
 
 

@@ -11,7 +11,7 @@ from memcore.serving.estimate import ServingEstimate
 from memcore.trace.changes import Changes
 
 _KINDS = ("free", "latency")
-"""Classes of cost of a server's changes that nobody sees in its answers, and that need no other hardware."""
+"""Kinds of a server's changes that leave its answers as they are and need no other hardware."""
 
 
 def mild(found: Estimate | ServingEstimate) -> Iterator[tuple[str, Changes]]:

@@ -151,7 +151,7 @@ class Servings:
     def _spared(
         self, found: _Found, starts: Sequence[_Start], rows: Sequence[ServerChange], step: Sequence[ServerChange]
     ) -> Pieces[_Found]:
-        """Return what is as safe with all changes of the step but one, the first that can be left out; else `found`."""
+        """Return the server without the first change of the step that safety does not need; else `found`."""
         for row in step if len(step) > 1 else ():
             fewer = yield from self._best(starts, (*rows, *(each for each in step if each is not row)))
             if fewer is not None and self.bench.safe(fewer[0]) >= self.bench.safe(found[0]):
@@ -189,7 +189,7 @@ class Servings:
         """The server on all GPUs that there are: in the simplest layout, then in those with more room than all before.
 
         vLLM's recipes have tensor parallelism, then data-parallel attention on all ranks (vllm-project/recipes,
-        strategies/single_node_tp.yaml and single_node_dep.yaml); what is between them has more room than both at times.
+        strategies/single_node_tp.yaml and single_node_dep.yaml); those in between sometimes have more room than either.
         """
         plain = yield from self.bench.with_(config, {})
         if not isinstance(plain, ServingEstimate):

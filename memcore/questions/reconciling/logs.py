@@ -84,7 +84,7 @@ def sightings(text: str) -> tuple[Sighting, ...]:
 
 
 def _of_one_start(plain: str) -> str:
-    """A log as far as the second start of a server in it, whose numbers are not to be added to the first one's."""
+    """Return a log up to the second start of a server in it: its numbers are not added to those of the first."""
     again = [plain.find(start, plain.find(start) + 1) for start in STARTS if start in plain]
     return plain[: min((at for at in again if at > 0), default=len(plain))]
 
