@@ -18,6 +18,12 @@ def to_texts(config: Config) -> dict[str, str]:
     return {path: SETTINGS[path].kind.spell(value) for path, value in found if value is not None}
 
 
+def as_flags(changes: Mapping[str, object]) -> str:
+    """Return new values by path as flags of a command line; a setting that is removed has none."""
+    given = ((SETTINGS[path], value) for path, value in changes.items() if value is not None)
+    return " ".join(f"--{setting.flag} {setting.kind.spell(value)}" for setting, value in given)
+
+
 def from_texts(texts: Mapping[str, str], base: Mapping[str, object] | None = None) -> Config:
     """Return a config from texts by path, over what a file has given; an empty text means absent.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memcore.columns import WIDTH, fitted
-from memcore.config.settings import SETTINGS
+from memcore.config.texts import as_flags
 from memcore.errors import MemcoreError
 from memcore.i18n.page import complaint, label, say, translated
 from memcore.messages import listed, within
@@ -42,14 +42,9 @@ def remedy_text(found: Remedy) -> str:
     """Return the changes that let a value fit where none does, as flags too, and how far the setting then goes."""
     there = found.solution
     title = listed(say("and-comma"), map(translated, found.titles))
-    flags = " ".join(
-        f"--{SETTINGS[path].flag} {SETTINGS[path].kind.spell(value)}"
-        for path, value in found.changes.items()
-        if value is not None
-    )
     way = "solved-remedy-smallest" if there.smallest else "solved-remedy-largest"
     value = "" if there.value is None else text_of(there.setting, there.value)
-    return say(way, title=within(title), flags=flags, value=value)
+    return say(way, title=within(title), flags=as_flags(found.changes), value=value)
 
 
 def solution_data(found: Solution) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from memcore.config.defaults import Defaults
 from memcore.config.parallelism import Parallelism
-from memcore.config.settings import SETTINGS
+from memcore.config.texts import as_flags
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.messages import Message
 from memcore.networks.network import Model
@@ -64,8 +64,7 @@ def chunks_of(read: Defaults, model: Model, ranks: Ranks) -> Layout:
 def _evened(model: Model, stages: int) -> str:
     """Return what splits the layers all the same."""
     settings = uneven(model.num_layers - predicting(model), stages)
-    flags = (f"--{SETTINGS[path].flag} {SETTINGS[path].kind.spell(value)}" for path, value in settings.items())
-    return Message("; split them with {}", " ".join(flags)) if settings else ""
+    return Message("; split them with {}", as_flags(settings)) if settings else ""
 
 
 def _chunks(read: Defaults, model: Model, chunks: int) -> Sequence[Chunk]:
