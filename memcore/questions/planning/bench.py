@@ -28,6 +28,8 @@ FEW = 3
 HEADROOM = 0.1
 """Share of a GPU that a safe plan leaves free. Of 19 published runs that held more than 70 of 80 GB, none passed 17 %
 of the GPU's peak rate: the allocator frees and asks again (CUDA's cudaMalloc waits for the device)."""
+_HOST = 4 * 10**12
+"""The most memory that a node is taken to have: a DGX B200's (NVIDIA's datasheet: up to 4 TB; a DGX H100 has 2)."""
 
 
 class SpentError(Exception):
@@ -144,6 +146,12 @@ class Bench:
 def hosted(found: Estimate) -> int:
     """Return bytes of a node's own memory that hold what a training job offloads."""
     return next(each.bytes for each in host_phases(found.rank) if each.name == "step")
+
+
+def fits_a_node(found: Estimate) -> bool:
+    """Return whether a node can hold what a step offloads; True for what the GPUs cannot hold anyway."""
+    too_large = any(rank.least > (found.capacity or 0) for rank in found.ranks)
+    return too_large or hosted(found) <= _HOST
 
 
 def gathered(found: list[T], more: Iterator[T | None]) -> Iterator[None]:

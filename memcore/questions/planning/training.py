@@ -20,7 +20,7 @@ from memcore.messages import Message
 from memcore.networks.catalog import full_name
 from memcore.questions.advising.changes import CHANGES, applicable
 from memcore.questions.costs import USUAL_SPREAD
-from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, gathered, hosted, larger, usable_of
+from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, fits_a_node, gathered, larger, usable_of
 from memcore.questions.planning.divisions import Asked, Division, divisions
 from memcore.questions.planning.rows import METHODS
 from memcore.questions.solving import Pieces
@@ -339,7 +339,7 @@ class Trainings:
             lean = yield from self._lean(frame, division, tries.free)
             if lean is None or (yield from self._is_beaten(frame, division, tries, lean)):
                 continue
-            if not _has_room(frame, lean):
+            if frame.transfer is not None and not fits_a_node(lean):
                 tries.passed.clear()  # whatever divides the job, a node holds as much
                 return
             best = yield from self._best(frame, division, tries, lean)
@@ -584,18 +584,10 @@ class Trainings:
 _DOUBLINGS, _SHORTEST = 11, 512
 _LAST, _EACH_FRAME = 40, 32
 """Estimates for the last resorts, whatever was spent before, and for one frame."""
-_HOST = 4 * 10**12
-"""The most memory that a node is taken to have: a DGX B200's (NVIDIA's datasheet: up to 4 TB; a DGX H100 has 2)."""
 _LIGHTER = 2
 """Further divisions that are looked at where all that fit compute layers twice."""
 _REFUSED = 4
 """Divisions in which a way may refuse a method before it is taken to refuse it in all."""
-
-
-def _has_room(frame: Frame, found: Estimate) -> bool:
-    """Return whether a node can hold what a step offloads; True for what the GPUs cannot hold anyway."""
-    too_large = any(rank.least > (found.capacity or 0) for rank in found.ranks)
-    return frame.transfer is None or too_large or hosted(found) <= _HOST
 
 
 def _merged(knobs: Sequence[Knob]) -> dict[str, object]:
