@@ -1,0 +1,42 @@
+"""How fast vLLM's steps are."""
+
+from __future__ import annotations
+
+from memcore.servers.vllm.settings import VllmSettings
+from memcore.serving.job import Kernels, Pace, ServingJob
+
+_LAUNCHING = 0.6e-3
+"""Seconds in which the host starts a layer's kernels one by one: 0.8 ms next to A800s (Qwen2.5 7B, vllm-project/
+vllm-omni, issue 7960), of which a faster host needs less."""
+
+
+def _launching(job: ServingJob) -> float:
+    return _LAUNCHING if job.config[VllmSettings.enforce_eager] else 0.0
+
+
+def _uncovered(job: ServingJob) -> str | None:
+    """Return the key of a sentence: weights that the host keeps, and experts whose kernels are started one by one."""
+    if job.config[VllmSettings.cpu_offload_gb]:
+        return "pace-unknown-offload"
+    return "pace-unknown-graphs" if job.config[VllmSettings.enforce_eager] and job.model.has_experts else None
+
+
+SPEED = Pace(
+    late=Kernels(share=0.85, layer=60e-6, latent=160e-6),
+    former=Kernels(share=0.85, layer=110e-6, unpacking=30e-6),
+    others={"8.6": Kernels(share=0.85, layer=75e-6)},
+    rows=True,
+    prompts=True,
+    latent=9,
+    recurrent=True,
+    launching=_launching,
+    uncovered=_uncovered,
+)
+"""As published rates have it: seconds are fitted to some of them, the others test them.
+
+Qwen2.5's models on an A100 (QwenLM/Qwen2.5, docs/source/benchmark/speed_benchmark.rst); on later GPUs, Qwen3-4B on an
+RTX 4090, Llama 3.1 8B and Qwen2.5 72B on H100s (tenstorrent/tt-inference-server, issues 143 and 394;
+noonghunna/club-3090, issue 697); on RTX 3090s Granite 8B and Qwen3.6-35B-A3B, whose recurrent states take no longer
+than attention. Latent attention takes 221 µs a layer with DeepSeek-R1 in four bits on H100s (issue 356 of the former),
+and 213 with V3.1 in 8 bits on H200s (vllm-project/vllm, pull request 28992).
+"""
