@@ -39,7 +39,7 @@ BOARD_SPREAD = (0.75, 1.8)
 LAUNCH_SPREAD = (0.4, 2.2)
 """The same of kernels that the host starts one by one: hosts differ by that much."""
 HOST_SPREAD = (0.6, 1.7)
-"""The same of weights that the host reads: `Roofline.host_memory` stands for two channels of DDR4 as for two of DDR5."""
+"""The same of weights that the host reads: `Roofline.host_memory` stands for two channels of DDR4 as of DDR5."""
 FIRST_SPREAD = (0.6, 2.2)
 """The same of first tokens: what else a server does at that moment is rarely said."""
 _HANDLING = 10e-3
@@ -129,7 +129,7 @@ def _unknown(found: ServingEstimate, pace: Pace) -> str | None:
     """Return the key of a sentence on what published rates do not cover: the GPU, the layout or the network."""
     job, basics = found.job, found.job.basics
     row, layout = job.accelerator, basics.layout
-    told = row is not None and (row.major or 0) >= pace.oldest
+    told = row is not None and row.version is not None and row.version >= pace.oldest
     if row is None or not row.speed.memory or not (told or {row.capability, row.stack} & pace.others.keys()):
         return "pace-unknown-gpu"
     if not job.model.network.embedding_and_head.predicts:
@@ -142,11 +142,12 @@ def _unknown(found: ServingEstimate, pace: Pace) -> str | None:
 
 
 def _unknown_mixer(found: ServingEstimate, pace: Pace) -> str | None:
-    row = found.job.accelerator
+    """Return the same of its mixers."""
+    version = found.job.accelerator.version if found.job.accelerator else None
+    latent = pace.latent is not None and (version is None or version[0] >= pace.latent)
     for mixer in (mixer for layer, _ in found.job.model.layers for mixer in layer.mixers):
         if isinstance(mixer, LatentAttention):
-            told = pace.latent is not None and row is not None and (row.version is None or row.version[0] >= pace.latent)
-            if not told or mixer.indexer or mixer.reuses:
+            if not latent or mixer.indexer or mixer.reuses:
                 return "pace-unknown-latent"
         elif not isinstance(mixer, Attention) and not pace.recurrent:
             return "pace-unknown-recurrent"

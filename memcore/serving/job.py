@@ -82,7 +82,7 @@ class Pace:
     """On single kinds, by `Accelerator.capability` or, for all of a vendor's, by `Accelerator.stack`."""
     stacked: float | None = None
     """`share` where memory is stacked (HBM); None: as where it is not."""
-    oldest: int = 8
+    oldest: tuple[int, int] = (8, 0)
     """Compute capability from which published rates are known."""
     rows: bool = False
     """Products of few tokens take what a tile of 64 rows takes, where a GPU's products are slow for its memory."""
