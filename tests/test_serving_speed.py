@@ -104,7 +104,6 @@ def test_published_rates():
         ("deepseek-ai/DeepSeek-V2-Lite", {"type": "sglang"}, {"accelerator": "a100-sxm-80gb"}, {}, "latent attention"),
         ("Qwen/Qwen3-8B", {"type": "vllm"}, {"accelerator": "mi300x"}, {}, "vLLM on this GPU"),
         ("Qwen/Qwen3-8B", {"type": "tgi"}, {"accelerator": "h100-sxm-80gb"}, {}, "rates of TGI"),
-        ("Qwen/Qwen3-30B-A3B", {"type": "vllm", "enforce_eager": True}, {"accelerator": "h100-sxm-80gb"}, {}, "graphs"),
         ("Qwen/Qwen3-32B", {"type": "vllm"}, {"accelerator": "rtx-4090"}, {}, None),
         ("Qwen/Qwen3-0.6B", {"type": "vllm"}, {"accelerator": "t4"}, {}, "on this GPU"),
         (

@@ -106,10 +106,6 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
         "no published rates cover weights that pass over PCIe in each step",
         "公开速率不涵盖每步都经 PCIe 传输的权重",
     ),
-    "pace-unknown-graphs": (
-        "no published rates cover experts without CUDA graphs",
-        "公开速率不涵盖没有 CUDA graph 的专家",
-    ),
     "pace-unknown-flash": (
         "no published rates cover attention without a fused kernel",
         "公开速率不涵盖没有融合核的注意力",

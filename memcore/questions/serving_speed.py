@@ -1,7 +1,7 @@
 """Seconds of a server: of a step that gives each user a token, and to the first token of a prompt, as ranges.
 
     device = max(read / bandwidth, products, tiles) + cached / bandwidth + layers × (launches + 2 collectives)
-    step   = max(device, layers × the host's launches) + what the host's layers read / the host's bandwidth
+    step   = max(device, the host's launches) + what the host's layers read / the host's bandwidth
     mixed  = step + (users - 1) × (products + attention + collectives of a prompt) / tokens of an answer
     first  = max(products + attention + collectives, step) + handling
 
@@ -149,7 +149,7 @@ def _unknown_mixer(found: ServingEstimate, pace: Pace) -> str | None:
         if isinstance(mixer, LatentAttention):
             if not latent or mixer.indexer or mixer.reuses:
                 return "pace-unknown-latent"
-        elif not isinstance(mixer, Attention) and not pace.recurrent:
+        elif not isinstance(mixer, Attention) and pace.recurrent is None:
             return "pace-unknown-recurrent"
     return None
 
@@ -175,7 +175,7 @@ def _reads(found: ServingEstimate) -> Reads:
     for entry in named:
         if any(part in entry.module for part in _UNREAD) or ("embed_tokens" in entry.module and has_head):
             continue
-        if ".experts." in entry.module:
+        if "experts" in entry.module.split("."):
             experts += entry.bytes
         else:
             device += entry.bytes
@@ -198,15 +198,19 @@ def _step(found: ServingEstimate, pace: Pace, users: int, length: int) -> Range:
     launches = layers * (kernels.layer + (kernels.unpacking if bits == 4 else 0)) + work.sparse * kernels.experts
     launches += _count(found, LatentAttention) * kernels.latent + _count(found, SpecialMixer) * kernels.recurrent
     device = max(read / bandwidth, products, tiles) + cached + launches + 2 * layers * _sum(found, rates, users)
-    board = job.basics.layout.tensor > 1 and rates.link <= rates.host
     away = (reads.host + chosen * reads.host_experts) / rates.host_memory
-    bound = zip(
-        _spread(device, BOARD_SPREAD if board else STEP_SPREAD),
-        _spread(layers * pace.launching(job), LAUNCH_SPREAD),
-        strict=True,
-    )
+    bound = zip(_spread(device, _factors(found, pace, rates)), _spread(pace.launching(job), LAUNCH_SPREAD), strict=True)
     low, expected, high = map(max, bound)
     return _added((low, expected, high), _spread(away, HOST_SPREAD))
+
+
+def _factors(found: ServingEstimate, pace: Pace, rates: Roofline) -> tuple[float, float]:
+    """Return the multiples of what is expected between which published steps of a job's kind are."""
+    over_boards = found.job.basics.layout.tensor > 1 and rates.link <= rates.host
+    low, high = BOARD_SPREAD if over_boards else STEP_SPREAD
+    if pace.recurrent is not None and _count(found, SpecialMixer):
+        low, high = min(low, pace.recurrent[0]), max(high, pace.recurrent[1])
+    return low, high
 
 
 def _count(found: ServingEstimate, kind: type) -> int:

@@ -91,10 +91,10 @@ class Pace:
     latent: int | None = None
     """Compute capability from which they cover steps of latent attention; not first tokens, which took 2 to 10 times as
     long. None: they do not."""
-    recurrent: bool = False
-    """They cover recurrent states."""
+    recurrent: tuple[float, float] | None = None
+    """Multiples of what is expected between which published steps with recurrent states are; None: none are known."""
     launching: Callable[[ServingJob], float] = lambda _job: 0.0
-    """Return seconds in which the host starts a layer's kernels one by one; with CUDA graphs 0."""
+    """Return seconds in which the host starts a step's kernels one by one; with CUDA graphs 0."""
     reads: Callable[[ServingJob], Reads] | None = None
     """Return what a token reads where the ledger does not name weights by their modules."""
     uncovered: Callable[[ServingJob], str | None] = lambda _job: None

@@ -39,7 +39,7 @@ _RATES = Pace(
     stacked=0.55,
     oldest=(7, 5),
     latent=0,
-    recurrent=True,
+    recurrent=(0.75, 1.45),
 )
 """As published rates have it: shares and seconds are fitted to half of them, the other half tests them; those of latent
 attention are fitted to five rates of that half, which were 4 to 30 % lower without.
