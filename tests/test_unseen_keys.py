@@ -25,6 +25,7 @@ AUTOMODEL = (
     "model:\n  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained\n"
     "  pretrained_model_name_or_path: Qwen/Qwen3-8B\ndataset:\n  seq_length: 512\n"
 )
+FUSED_ADAM = "transformer_engine.pytorch.optimizers.fused_adam.FusedAdam"
 VERL_SFT = (
     "torchrun --nproc_per_node 8 -m verl.trainer.fsdp_sft_trainer data.max_length=512"
     " model.partial_pretrain=Qwen/Qwen2.5-7B data.train_batch_size=64 "
@@ -50,6 +51,7 @@ def read(text, gpus=8):
 
 MICRO, STEPS = "training.micro_batch_size", "training.gradient_accumulation_steps"
 NAME, RANK = "training.optimizer.name", "training.optimizer.rank"
+HOW, MASTER = "training.optimizer.implementation", "training.master_dtype"
 SHARDS, RANKS = "parallelism.data_parallel_shard_size", "parallelism.data_parallel_size"
 DECIDING = (
     # LLaMA-Factory 0.9.6, hparams/finetuning_args.py: examples/extras/adam_mini/qwen2_full_sft.yaml
@@ -83,6 +85,14 @@ DECIDING = (
     (AUTOMODEL, "distributed:\n  pp_size: 2\n", {MICRO: 1, STEPS: 16}),
     (AUTOMODEL, "distributed:\n  pp_size: 2\n  pipeline:\n    pp_microbatch_size: 4\n", {MICRO: 4, STEPS: 4}),
     (AUTOMODEL, "distributed:\n  pp_size: 1\n  pipeline:\n    pp_microbatch_size: 4\n", {MICRO: 8, STEPS: 1}),
+    # optimizers with a copy of the weights: TransformerEngine's, and Databricks'
+    (AUTOMODEL, f"optimizer:\n  _target_: {FUSED_ADAM}\n  master_weights: true\n  store_param_remainders: true\n"
+     "  exp_avg_dtype: torch.bfloat16\n  exp_avg_sq_dtype: torch.bfloat16\n",
+     {NAME: "adamw", HOW: "transformer-engine", "training.optimizer.state_dtype": "bf16", MASTER: "int16"}),
+    (AUTOMODEL, f"optimizer:\n  _target_: {FUSED_ADAM}\n  adam_w_mode: false\n",
+     {NAME: "adam", HOW: "transformer-engine", "training.optimizer.state_dtype": "fp32", MASTER: "none"}),
+    (AUTOMODEL, "optimizer:\n  _target_: flashoptim.FlashAdamW\n  master_weight_bits: 32\n",
+     {NAME: "adamw", HOW: "flashoptim", MASTER: "int16"}),
     (TUNE, "optimizer:\n  _component_: torch.optim.AdamW\nloss:\n"
      "  _component_: torchtune.modules.loss.CEWithChunkedOutputLoss\n  num_output_chunks: 16\n",
      {"training.loss": "chunked:16"}),
@@ -117,6 +127,7 @@ REFUSED = (
     (TITAN, "local_batch_size = 3\n[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_microbatch_size = 2\n",
      "does not divide the 3 sequences of a rank"),
     (AUTOMODEL, "distributed:\n  pp_size: 2\n  pipeline:\n    pp_microbatch_size: 3\n", "does not divide"),
+    (AUTOMODEL, f"optimizer:\n  _target_: {FUSED_ADAM}\n  exp_avg_dtype: torch.uint8\n", "exp_avg_dtype uint8"),
 )  # fmt: skip
 
 

@@ -43,9 +43,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "peft.exclude_modules: memcore also counts adapters on {names}, which overestimates": (
         "peft.exclude_modules：memcore 也计入 {names} 的适配器，结果偏高"
     ),
-    "its own fp32 copy of the weights is not supported yet": "暂不支持其自带的 fp32 权重副本",
-    "the closest is torch.optim.AdamW with model.torch_dtype float32": (
-        "最接近的是 torch.optim.AdamW 加 model.torch_dtype float32"
+    "supported: master weights in float32, and both moments in float32 or in bfloat16": (
+        "支持：主权重为 float32，且一阶矩、二阶矩同为 float32 或同为 bfloat16"
     ),
     "no sequence length is given, so it depends on the data": "未给出序列长度，因此取决于数据",
     "dataset.truncation is off, so samples longer than dataset.seq_length are not cut: the longest one decides": (

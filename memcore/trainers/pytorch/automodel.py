@@ -19,6 +19,7 @@ from memcore.networks.catalog import full_name
 from memcore.tools.derived import data_ranks
 from memcore.tools.own_keys import DISPATCHER
 from memcore.tools.towers import FREEZES, TRAINABLE, keys_of_towers, sees, trained_parts
+from memcore.trainers.pytorch.automodel_optimizers import KEYS, read_optimizer, written_optimizer
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _RECIPES = ("TrainFinetuneRecipeForNextTokenPrediction", "FinetuneRecipeForVLM", "FinetuneRecipeForNextTokenPrediction",
@@ -27,7 +28,7 @@ _MODELS = ("NeMoAutoModelForCausalLM", "NeMoAutoModelForImageTextToText", "NeMoA
 _ENGINE, _VERSION, _FRAMEWORK = "*engine", "*version", "*framework"
 _PRECISION, _LOSS, _SHIFT = "*precision", "*loss", "*shift"
 _ADAPTER, _TARGETS, _BITS, _LENGTH, _PACKED = "*adapter", "*targets", "*bits", "*length", "*packed"
-_OPTIMIZER, _HOW, _POLICY, _SHARDS, _CLIPS = "*optimizer_name", "*implementation", "*policy", "*shards", "*clips"
+_POLICY, _SHARDS, _CLIPS = "*policy", "*shards", "*clips"
 _RESHARDS, _STORED, _NO_SYNC = "*reshards", "*stored", "*no_sync"
 _DEFERS = "distributed.defer_fsdp_grad_sync"
 _STRATEGIES: Mapping[str, tuple[str, int | None]] = {"fsdp2": ("fsdp", 2), "ddp": ("ddp", None)}
@@ -36,12 +37,6 @@ _DTYPES: Mapping[str, str] = {
     "float16": "fp16",
 }  # fmt: skip
 """Dtypes of weights; a published checkpoint's own is taken to be bf16."""
-_OPTIMIZERS: Mapping[str, tuple[str, str | None]] = {
-    "torch.optim.AdamW": ("adamw", None), "torch.optim.Adam": ("adam", None), "torch.optim.SGD": ("sgd", None),
-    "adamw": ("adamw", None), "adam": ("adam", None),
-    "bitsandbytes.optim.AdamW8bit": ("adamw-8bit", "bitsandbytes"),
-    "torchao.optim.AdamW8bit": ("adamw-8bit", "torchao"),
-}  # fmt: skip
 _LOSSES: Mapping[str, str] = {
     "MaskedCrossEntropy": "cross-entropy-fp32", "FusedLinearCrossEntropy": "cut-cross-entropy",
 }  # fmt: skip
@@ -97,7 +92,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     normalized[_PRECISION] = "bf16-mixed" if fp32 and normalized[_ENGINE] == "fsdp" else _DTYPES[dtype]
     _float8(normalized, notes, _DTYPES[dtype])
     _loss(normalized)
-    _optimizer(normalized)
+    read_optimizer(normalized)
     _adapter(normalized, notes)
     if _ADAPTER not in normalized and any(name.startswith("freeze_config") for name in found):
         normalized |= trained_parts("nemo-automodel", normalized, normalized.get(MODEL))
@@ -266,25 +261,6 @@ def _loss(normalized: dict[str, Any]) -> None:
         normalized[_SHIFT] = "labels-preshifted"
 
 
-def _optimizer(normalized: dict[str, Any]) -> None:
-    target = str(normalized.pop("optimizer._target_", "torch.optim.AdamW"))
-    if "FusedAdam" in target:
-        raise UnsupportedError.of_value(
-            "optimizer._target_",
-            target,
-            "its own fp32 copy of the weights is not supported yet; the closest is torch.optim.AdamW with "
-            "model.torch_dtype float32",
-        )
-    if target not in _OPTIMIZERS:
-        raise UnsupportedError.of_value(
-            "optimizer._target_", target, Message("supported: {}", joined(", ", _OPTIMIZERS))
-        )
-    normalized[_OPTIMIZER], how = _OPTIMIZERS[target]
-    fused, foreach = normalized.pop("optimizer.fused", None), normalized.pop("optimizer.foreach", None)
-    how = how or ("fused" if fused is True else "for-loop" if foreach is False else None)
-    normalized[_HOW] = how
-
-
 def _adapter(normalized: dict[str, Any], notes: list[str]) -> None:
     """LoRA, and quantized weights under it."""
     start = "peft."
@@ -384,7 +360,6 @@ _IMAGES: Mapping[str, Any] = {
     "dataloader._target_": "torchdata.stateful_dataloader.StatefulDataLoader",
 }  # fmt: skip
 _ADAPTED = ("lora", "dora")
-_RATE = 1e-5
 _FREEZES = keys_of_towers("nemo-automodel")
 
 
@@ -405,7 +380,8 @@ def _written(config: Config) -> dict[str, Any]:
     if length:
         keys |= {"dataset.seq_length": length}
         keys |= {"packed_sequence.packed_sequence_size": length} if config[Training.packed_sequences] else {}
-    return {**keys, **_dtypes(config), **_ranks(config), **_losses(config), **_adapted(config), **_FREEZES(config)}
+    return {**keys, **_dtypes(config), **_ranks(config), **_losses(config), **written_optimizer(config),
+            **_adapted(config), **_FREEZES(config)}  # fmt: skip
 
 
 def _dtypes(config: Config) -> dict[str, Any]:
@@ -450,19 +426,13 @@ def _ranks(config: Config) -> dict[str, Any]:
 
 
 def _losses(config: Config) -> dict[str, Any]:
-    """Return the loss, and the optimizer's class with how its step runs."""
-    loss, name = config[Training.loss], config[Training.optimizer.name] or "adamw"
+    """Return the loss."""
+    loss = config[Training.loss]
     fused = loss == "cut-cross-entropy"
     module = "linear_ce.FusedLinearCrossEntropy" if fused else "masked_ce.MaskedCrossEntropy"
     keys: dict[str, Any] = {"loss_fn._target_": f"{_PACKAGE}.components.loss.{module}"}
     keys |= {"loss_fn.fp32_upcast": False} if loss == "cross-entropy" else {}
-    how = config[Training.optimizer.implementation]
-    classes = {parts: target for target, parts in reversed([*_OPTIMIZERS.items()]) if "." in target}
-    own = next((theirs for ours, theirs in classes if ours == name and theirs == how), None)
-    target = classes.get((name, own)) or next((each for (ours, _), each in classes.items() if ours == name), None)
-    keys |= {"optimizer._target_": target, "optimizer.lr": _RATE} if target else {}
-    steps = {"fused": {"optimizer.fused": True}, "for-loop": {"optimizer.foreach": False}}
-    return {**keys, **(steps.get(str(how), {}) if target and own is None else {})}
+    return keys
 
 
 def _adapted(config: Config) -> dict[str, Any]:
@@ -530,8 +500,7 @@ AUTOMODEL = Tool(
         Key(path=Training.gradient_clipping, name=_CLIPS),
         Key(path=Training.loss, name=_LOSS),
         Key(path=Training.loss_shift, name=_SHIFT),
-        Key(path=Training.optimizer.name, name=_OPTIMIZER),
-        Key(path=Training.optimizer.implementation, name=_HOW),
+        *KEYS,
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.target_modules, name=_TARGETS),
         Key(path=Training.quantization, name=_BITS),
