@@ -25,6 +25,11 @@ AUTOMODEL = (
     "model:\n  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained\n"
     "  pretrained_model_name_or_path: Qwen/Qwen3-8B\ndataset:\n  seq_length: 512\n"
 )
+TAUGHT = AUTOMODEL.replace("TrainFinetune", "KnowledgeDistillation") + (
+    "teacher_model:\n  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained\n"
+    "  pretrained_model_name_or_path: Qwen/Qwen3-14B\n"
+)
+TEACHER = "training.method.teacher"
 FUSED_ADAM = "transformer_engine.pytorch.optimizers.fused_adam.FusedAdam"
 VERL_SFT = (
     "torchrun --nproc_per_node 8 -m verl.trainer.fsdp_sft_trainer data.max_length=512"
@@ -93,6 +98,9 @@ DECIDING = (
      {NAME: "adam", HOW: "transformer-engine", "training.optimizer.state_dtype": "fp32", MASTER: "none"}),
     (AUTOMODEL, "optimizer:\n  _target_: flashoptim.FlashAdamW\n  master_weight_bits: 32\n",
      {NAME: "adamw", HOW: "flashoptim", MASTER: "int16"}),
+    # recipes/llm/kd.py: weights in fp32 unless an optimizer has its own copy
+    (TAUGHT, "kd_ratio: 0.5\n", {"training.method.name": "distill", TEACHER: "Qwen/Qwen3-14B", "training.precision": "bf16-mixed"}),
+    (TAUGHT, "optimizer:\n  _target_: flashoptim.FlashAdamW\n", {"training.precision": "bf16", MASTER: "int8"}),
     (TUNE, "optimizer:\n  _component_: torch.optim.AdamW\nloss:\n"
      "  _component_: torchtune.modules.loss.CEWithChunkedOutputLoss\n  num_output_chunks: 16\n",
      {"training.loss": "chunked:16"}),
@@ -127,6 +135,7 @@ REFUSED = (
     (TITAN, "local_batch_size = 3\n[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_microbatch_size = 2\n",
      "does not divide the 3 sequences of a rank"),
     (AUTOMODEL, "distributed:\n  pp_size: 2\n  pipeline:\n    pp_microbatch_size: 3\n", "does not divide"),
+    (TAUGHT, "separate_meshes: true\n", "separate_meshes: found True"),
     (AUTOMODEL, f"optimizer:\n  _target_: {FUSED_ADAM}\n  exp_avg_dtype: torch.uint8\n", "exp_avg_dtype uint8"),
 )  # fmt: skip
 

@@ -43,6 +43,13 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "peft.exclude_modules: memcore also counts adapters on {names}, which overestimates": (
         "peft.exclude_modules：memcore 也计入 {names} 的适配器，结果偏高"
     ),
+    "names no checkpoint": "没有指明 checkpoint",
+    "kd_ratio is 1: the cross-entropy, which is then left out, is counted all the same": (
+        "kd_ratio 为 1：此时不计算的交叉熵仍被计入"
+    ),
+    "the teacher is counted in the dtype of the model's weights, which teacher_model.torch_dtype is not": (
+        "教师模型按模型权重的 dtype 计算，与 teacher_model.torch_dtype 不同"
+    ),
     "supported: master weights in float32, and both moments in float32 or in bfloat16": (
         "支持：主权重为 float32，且一阶矩、二阶矩同为 float32 或同为 bfloat16"
     ),

@@ -24,11 +24,14 @@ from memcore.trainers.pytorch.settings import TorchSettings
 
 _RECIPES = ("TrainFinetuneRecipeForNextTokenPrediction", "FinetuneRecipeForVLM", "FinetuneRecipeForNextTokenPrediction",
             "BenchmarkingRecipeForNextTokenPrediction")  # fmt: skip
+_TAUGHT = ("KnowledgeDistillationRecipeForNextTokenPrediction", "KnowledgeDistillationRecipeForVLM")
+"""Recipes with a teacher, next to the first two of the others."""
 _MODELS = ("NeMoAutoModelForCausalLM", "NeMoAutoModelForImageTextToText", "NeMoAutoModelForMultimodalLM")
 _ENGINE, _VERSION, _FRAMEWORK = "*engine", "*version", "*framework"
 _PRECISION, _LOSS, _SHIFT = "*precision", "*loss", "*shift"
 _ADAPTER, _TARGETS, _BITS, _LENGTH, _PACKED = "*adapter", "*targets", "*bits", "*length", "*packed"
 _POLICY, _SHARDS, _CLIPS = "*policy", "*shards", "*clips"
+_METHOD, _TEACHER = "*method", "*teacher"
 _RESHARDS, _STORED, _NO_SYNC = "*reshards", "*stored", "*no_sync"
 _DEFERS = "distributed.defer_fsdp_grad_sync"
 _STRATEGIES: Mapping[str, tuple[str, int | None]] = {"fsdp2": ("fsdp", 2), "ddp": ("ddp", None)}
@@ -81,8 +84,11 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     }
     notes: list[str] = []
     recipe = _last(found.get("recipe", _RECIPES[0]))
-    if recipe not in _RECIPES:
-        raise UnsupportedError.of_value("recipe", found["recipe"], Message("supported: {}", joined(", ", _RECIPES)))
+    if recipe not in (*_RECIPES, *_TAUGHT):
+        known = joined(", ", (*_RECIPES, *_TAUGHT))
+        raise UnsupportedError.of_value("recipe", found["recipe"], Message("supported: {}", known))
+    if recipe in _TAUGHT:
+        _teacher(normalized, notes)
     _model(normalized, notes)
     _shards(normalized, notes)
     dtype = _last(normalized.pop("model.torch_dtype", "auto")).lower()
@@ -100,6 +106,42 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     _checkpoints(normalized, notes)
     normalized[_CLIPS] = normalized.pop("clip_grad_norm.max_norm", 1.0) not in _OFF
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
+
+
+_TEACHES: Mapping[str, Any] = {
+    "separate_meshes": False, "offload_teacher_model": False, "kd_loss_fn.chunk_size": 0,
+    "kd_loss_fn.fp32_upcast": True,
+}  # fmt: skip
+
+
+def _teacher(normalized: dict[str, Any], notes: list[str]) -> None:
+    """A frozen teacher, and weights in fp32 where nothing is said and PyTorch's optimizer trains all of them.
+
+    Source: recipes/llm/kd.py (`_build_teacher_model`: shared out as the model is; `setup`),
+    components/optim/precision_warnings.py (`resolve_storage_dtype`), components/loss/kd_loss.py.
+    """
+    for name, usual in _TEACHES.items():
+        given = normalized.pop(name, usual)
+        if given != usual:
+            raise UnsupportedError.of_value(name, given, Message("supported: {}", str(usual).lower()))
+    for name in ("teacher_model._target_", "kd_loss_fn._target_"):
+        normalized.pop(name, None)
+    name = normalized.pop("teacher_model.pretrained_model_name_or_path", None)
+    if not isinstance(name, str):
+        raise UnsupportedError("teacher_model", "names no checkpoint; supported: {}", "pretrained_model_name_or_path")
+    normalized |= {_METHOD: "distill", _TEACHER: name}
+    dtype = normalized.pop("teacher_model.torch_dtype", "auto")
+    if normalized.get("kd_ratio") in (1, 1.0):
+        notes.append("kd_ratio is 1: the cross-entropy, which is then left out, is counted all the same")
+    own = str(normalized.get("optimizer._target_", "torch.optim.AdamW")).startswith("torch.optim")
+    adapted = any(each.startswith("peft") for each in normalized)
+    if own and not adapted and normalized.get("model.torch_dtype", "auto") == "auto":
+        normalized["model.torch_dtype"] = "float32"
+    stored = (_DTYPES.get(_last(each).lower()) for each in (dtype, normalized.get("model.torch_dtype", "auto")))
+    if len({*stored}) > 1:
+        notes.append(
+            "the teacher is counted in the dtype of the model's weights, which teacher_model.torch_dtype is not"
+        )
 
 
 def _model(normalized: dict[str, Any], notes: list[str]) -> None:
@@ -366,8 +408,9 @@ _FREEZES = keys_of_towers("nemo-automodel")
 def _written(config: Config) -> dict[str, Any]:
     """Return the sections of a recipe: model, ranks, loss, optimizer, adapter and lengths."""
     pictures = sees(config.model)
+    teacher = config[Training.method.teacher]
     keys: dict[str, Any] = {
-        "recipe": _RECIPES[1 if pictures else 0],
+        "recipe": (_TAUGHT if teacher else _RECIPES)[1 if pictures else 0],
         **(_IMAGES if pictures else _ALWAYS),
         "model._target_": f"{_PACKAGE}.{_MODELS[1 if pictures else 0]}.from_pretrained",
         "clip_grad_norm.max_norm": 1.0,
@@ -376,6 +419,12 @@ def _written(config: Config) -> dict[str, Any]:
         keys["model.pretrained_model_name_or_path"] = full_name(config.model)
     if config[Training.implementation] != "liger":
         keys["model.use_liger_kernel"] = False
+    if isinstance(teacher, str):
+        keys |= {
+            "teacher_model._target_": keys["model._target_"],
+            "teacher_model.pretrained_model_name_or_path": full_name(teacher),
+            "kd_loss_fn._target_": f"{_PACKAGE}.components.loss.kd_loss.KDLoss",
+        }  # fmt: skip
     length = config[Training.sequence_length]
     if length:
         keys |= {"dataset.seq_length": length}
@@ -501,6 +550,8 @@ AUTOMODEL = Tool(
         Key(path=Training.loss, name=_LOSS),
         Key(path=Training.loss_shift, name=_SHIFT),
         *KEYS,
+        Key(path=Training.method.name, name=_METHOD),
+        Key(path=Training.method.teacher, name=_TEACHER),
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.target_modules, name=_TARGETS),
         Key(path=Training.quantization, name=_BITS),
@@ -514,7 +565,8 @@ AUTOMODEL = Tool(
                 keys={"distributed.offload_policy._target_": "torch.distributed.fsdp.CPUOffloadPolicy"}),
     ),
     normalized=_normalized,
-    settles=("recipe", "model.*", "distributed.strategy", "distributed.dp_*", "distributed.activation_checkpointing",
+    settles=("recipe", "model.*", "teacher_model*", "separate_meshes", "offload_teacher_model", "kd_loss_fn*",
+             "distributed.strategy", "distributed.dp_*", "distributed.activation_checkpointing",
              "distributed.reshard_after_forward", _DEFERS, "distributed.moe.*", "parallelizer.activation_checkpointing",
              "loss_fn*", "optimizer*", "peft*", "fp8.enabled", "fp8.filter_fqns", "quantization*", "packed_sequence*",
              "clip_grad_norm*", *FREEZES["nemo-automodel"].keys, *_LENGTHS, _PIPELINED,
@@ -526,7 +578,8 @@ AUTOMODEL = Tool(
              "checkpoint.*", "wandb.*", "mlflow.*", "comet.*", "ci.*", "lr_scheduler.*", "step_scheduler.*",
              "benchmark.*", "processor.*", "tokenizer.*", "optimizer.lr", "optimizer.betas", "optimizer.eps",
              "optimizer.weight_decay", "peft.alpha", "peft.use_triton", "peft.dropout_position", "peft.lora_A_init",
-             "packed_sequence.*", "model.trust_remote_code", "seed", "slurm.*", "auto_resume*", "*.name_or_path"),
+             "packed_sequence.*", "model.trust_remote_code", "seed", "slurm.*", "auto_resume*", "*.name_or_path",
+             "kd_ratio", "kd_loss_fn.temperature", "kd_loss_fn.ignore_index", "teacher_model.trust_remote_code"),
     needs={EngineSettings.framework: "nemo-automodel"},
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m nemo_automodel.cli.app {file}",
     written=_written,
