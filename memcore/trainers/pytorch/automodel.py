@@ -408,7 +408,8 @@ _FREEZES = keys_of_towers("nemo-automodel")
 def _written(config: Config) -> dict[str, Any]:
     """Return the sections of a recipe: model, ranks, loss, optimizer, adapter and lengths."""
     pictures = sees(config.model)
-    teacher = config[Training.method.teacher]
+    said = config[Training.method.teacher]
+    teacher = said if isinstance(said, str) else None
     keys: dict[str, Any] = {
         "recipe": (_TAUGHT if teacher else _RECIPES)[1 if pictures else 0],
         **(_IMAGES if pictures else _ALWAYS),
@@ -419,7 +420,7 @@ def _written(config: Config) -> dict[str, Any]:
         keys["model.pretrained_model_name_or_path"] = full_name(config.model)
     if config[Training.implementation] != "liger":
         keys["model.use_liger_kernel"] = False
-    if isinstance(teacher, str):
+    if teacher:
         keys |= {
             "teacher_model._target_": keys["model._target_"],
             "teacher_model.pretrained_model_name_or_path": full_name(teacher),
