@@ -65,6 +65,8 @@ DECIDING = (
     (TRL, "optim: galore_adamw\noptim_args: rank=64, scale=0.25\n", {NAME: "galore", RANK: 64}),
     (TRL, "optim: galore_adamw\n", {RANK: 128}),
     (FACTORY, "optim: galore_adamw\noptim_args: rank=32\n", {RANK: 32}),
+    (FACTORY, "use_apollo: true\napollo_rank: 128\napollo_layerwise: true\n",
+     {NAME: "apollo", RANK: 128, "engine.optimizer_in_bwd": True}),
     (AXOLOTL, "optimizer: galore_adamw\noptim_args:\n  rank: 64\n", {NAME: "galore", RANK: 64}),
     (TRL, "use_liger: true\n", {"training.loss": "fused-linear", "training.implementation": "liger"}),
     (AXOLOTL, "sequence_parallel_degree: 2\n", {"parallelism.context_parallel_size": 2}),
@@ -123,6 +125,7 @@ def test_keys_that_decide_are_read(base, keys, wanted):
 
 REFUSED = (
     (FACTORY, "quantization_bit: 4\nquantization_method: hqq\n", "quantization_method: found 'hqq'"),
+    (FACTORY, "use_apollo: true\napollo_proj: svd\n", "apollo_proj: found 'svd'; supported: 'random'"),
     (AXOLOTL, "peft_layer_replication: [[0, 4], [2, 5]]\n", "peft_layer_replication"),
     (MEGATRON, "--export-num-eagle-layers 1", "--export-num-eagle-layers"),
     (MEGATRON, "--export-num-medusa-heads 2", "--export-num-medusa-heads"),

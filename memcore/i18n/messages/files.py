@@ -272,7 +272,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "max_source_length and max_target_length: {tokens} tokens together": (
         "max_source_length 与 max_target_length：合计 {tokens} 个 token"
     ),
-    "with use_galore, supported: adamw_torch, adamw_8bit": "使用 use_galore 时支持 adamw_torch、adamw_8bit",
+    "with {switch:s}, supported: {names:s}": "使用 {switch:s} 时支持 {names:s}",
     "supported: full, lora, qlora": "支持 full、lora、qlora",
     "only objects of known classes are read, and not {keys}": "只读取已知类的对象，未读取 {keys}",
     "model.flavor {flavor} is not one of {known}: name the model with --model": (
