@@ -68,7 +68,7 @@ READ = {
     "swift deploy --model org/m --infer_backend sglang --sglang_tp_size 2": {"parallelism.tensor_parallel_size": 2},
     "resources: {accelerators: L4:2}\nrun: |\n  vllm serve org/m --tensor-parallel-size $SKYPILOT_NUM_GPUS_PER_NODE\n": {
         "parallelism.tensor_parallel_size": 2},
-    "resources: {accelerators: H100:8}\nnum_nodes: 2\nrun: |\n  if [ \"$SKYPILOT_NODE_RANK\" == \"0\" ]; then\n"
+    'resources: {accelerators: H100:8}\nnum_nodes: 2\nrun: |\n  if [ "$SKYPILOT_NODE_RANK" == "0" ]; then\n'
     "    torchrun --nnodes $SKYPILOT_NUM_NODES --nproc_per_node $SKYPILOT_NUM_GPUS_PER_NODE train.py"
     " --model_name_or_path org/m --per_device_train_batch_size 4 --max_length 512\n  fi\n": {
         "hardware.num_gpus": 16, "training.micro_batch_size": 4},
