@@ -144,8 +144,8 @@ _TUNE = "torchtune/training/memory.py"
 _TRAINER = "transformers/trainer_pt_utils.py, metrics_format: MB are MiB, fractions are cut; trainer_utils.py"
 
 _STARTING = "nitializ|DeepSpeed Engine: |bf16_ ?optimizer|fp(?:16|32) partitions|param group|params in |After configur"
-"""Words of DeepSpeed's messages before the first step (deepspeed/runtime: engine.py, bf16_optimizer.py and zero/). Each
-message starts the maxima anew, so what these say is none of a step."""
+"""Words of DeepSpeed's messages before the first step (deepspeed/runtime: engine.py, bf16_optimizer.py and zero/); the
+maxima of such a message are those since the message before it."""
 _SEEN = rf"MA {_N} GB\s{{1,16}}Max_MA {_N} GB\s{{1,16}}CA {_N} GB\s{{1,16}}Max_CA {_N} GB"
 _SEES = "deepspeed/runtime/utils.py, see_memory_usage: GB are GiB, the last one is rounded to whole ones"
 _USED = rf"Memory usage: {_N}MiB\.? Peak allocated:? {_N}MiB\.? Peak reserved: {_N}MiB"
