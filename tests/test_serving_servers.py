@@ -269,6 +269,14 @@ def test_blocks_of_weights_are_not_split(version, rest):
     assert rows == [pytest.approx(rest * MiB, rel=0.01)]
 
 
+def test_expandable_segments_have_no_ends():
+    """Their blocks are split to 512 bytes: on two 5090s a start of vLLM 0.26 prints 14.28 GiB of an FP8 Qwen3.8 27B."""
+    two = {"hardware": {"accelerator": "rtx-5090", "num_gpus": 2}, "parallelism": {"tensor_parallel_size": 2}}
+    found = serve("Qwen/Qwen3.8-27B-FP8", version="0.26.1", expandable_segments=True, **two)
+    assert not [each.title for each in found.ledger.entries if each.title.startswith("unsplit")]
+    assert found.ledger.sum("weights") == pytest.approx(14.28 * GiB, rel=0.0005)
+
+
 def test_a_draft_model_comes_on_top():
     """Its weights, and its layers in every block of the pool."""
     found = serve(inference={"draft_model": "llama-3.2-1b"}, version="0.19.0")

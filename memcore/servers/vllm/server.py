@@ -189,7 +189,7 @@ def _weights(job: ServingJob, chosen: Options, stage: Stage) -> tuple[list[Entry
         products=chosen.facts.absorbs,
     )
     slots = list(adapters(job, chosen, stage))
-    if slots and chosen.facts.rounded_weights:
+    if slots and chosen.facts.rounded_weights and not job.config[EngineSettings.expandable_segments]:
         slots.append(unsplit(slots, ADAPTERS, chosen.facts.unsplit))
     weights += [*loaded_besides(job, chosen, stage), *step_buffers(job, chosen, stage)]
     weights = scaled_by_row(job.basics, spread_over(job.basics, [*weights, *slots]))
