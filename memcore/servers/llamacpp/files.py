@@ -334,6 +334,7 @@ LLAMA_CPP = Tool(
         Key(path=LlamaCppSettings.kv_unified, name="--kv-unified", also=("-kvu",), off="--no-kv-unified"),
         Key(path=LlamaCppSettings.swa_full, name="--swa-full", off=""),
         Key(path=LlamaCppSettings.split_mode, name="-sm", also=("--split-mode",)),
+        Key(path=LlamaCppSettings.tensor_split, name="-ts", also=("--tensor-split",)),
         Key(path=LlamaCppSettings.n_cpu_moe, name="--n-cpu-moe", also=("-ncmoe",)),
         Key(path=Inference.draft_model, name=_DRAFT),
         Key(path=LlamaCppSettings.draft_quantization, name=_DRAFT_WEIGHTS),
