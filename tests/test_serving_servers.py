@@ -269,6 +269,18 @@ def test_blocks_of_weights_are_not_split(version, rest):
     assert rows == [pytest.approx(rest * MiB, rel=0.01)]
 
 
+@pytest.mark.parametrize(
+    ("version", "accelerator", "said"),
+    [("0.23.0", "rtx-pro-6000", True), ("0.24.0", "rtx-pro-6000", False), ("0.23.0", "h200-sxm-141gb", False)],
+)
+def test_a_release_without_attention_for_a_gpu(version, accelerator, said):
+    """Until 0.23 DeepSeek-V4's sparse attention supports compute capabilities 9 and 10 alone."""
+    layout = {"parallelism": {"tensor_parallel_size": 4}, "inference": {"max_model_len": 8192}}
+    hardware = {"accelerator": accelerator, "num_gpus": 4}
+    found = serve("deepseek-ai/DeepSeek-V4-Flash", version=version, hardware=hardware, **layout)
+    assert any("has no attention for compute capability 12" in str(each) for each in found.notes) == said
+
+
 def test_expandable_segments_have_no_ends():
     """Their blocks are split to 512 bytes: on two 5090s a start of vLLM 0.26 prints 14.28 GiB of an FP8 Qwen3.8 27B."""
     two = {"hardware": {"accelerator": "rtx-5090", "num_gpus": 2}, "parallelism": {"tensor_parallel_size": 2}}

@@ -58,6 +58,10 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "the engine builder chooses activation kernels and their workspaces": "激活 kernel 及其工作区由构建器选择",
     "the range allows for them": "已计入范围",
     "since vLLM 0.28, bitsandbytes is a plugin": "自 vLLM 0.28 起 bitsandbytes 为插件",
+    "before vLLM 0.24, DeepSeek-V4 has no attention for compute capability 12": (
+        "vLLM 0.24 之前，DeepSeek-V4 没有适用于计算能力 12 的注意力实现"
+    ),
+    "such a start ends in an error": "这样启动会报错退出",
     "install vllm-bnb-plugin": "请安装 vllm-bnb-plugin",
     "before vLLM 0.20, CUDA graphs are not counted in the budget": "vLLM 0.20 之前 CUDA Graph 不计入预算",
     "with VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0, CUDA graphs are not counted in the budget": (

@@ -51,7 +51,7 @@ from memcore.servers.vllm.platforms import (
     unseen_tower,
 )
 from memcore.servers.vllm.settings import VllmSettings
-from memcore.servers.vllm.sparse import gathered, profiled_scores, step_buffers
+from memcore.servers.vllm.sparse import gathered, profiled_scores, step_buffers, without_kernels
 from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals, too_long
 from memcore.servers.vllm.versions import NEWEST
@@ -631,7 +631,7 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
     stored, version = job.basics.stored, release(job.config[EngineSettings.version] or NEWEST)
     if stored is not None and stored.format.name in ("nf4", "nf4-double") and version >= _WITHOUT_BNB:
         notes.append("since vLLM 0.28, bitsandbytes is a plugin; install vllm-bnb-plugin")
-    notes += [*elsewhere(job, chosen), *notes_of(job.basics)]
+    notes += [*elsewhere(job, chosen), *without_kernels(job), *notes_of(job.basics)]
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()
     return tuple(notes)
