@@ -281,6 +281,24 @@ def test_a_release_without_attention_for_a_gpu(version, accelerator, said):
     assert any("has no attention for compute capability 12" in str(each) for each in found.notes) == said
 
 
+@pytest.mark.parametrize(
+    ("version", "owner", "device"),
+    [
+        ("0.13.0", "models's", "device ("),
+        ("0.21.0", "models's", "device cuda:0 ("),
+        ("0.22.0", "model's", "device cuda:0 ("),
+    ],
+)
+def test_words_of_a_refusal_are_the_releases(version, owner, device):
+    """Source: v1/core/kv_cache_utils.py, v1/worker/gpu_worker.py and v1/worker/utils.py of these releases."""
+    found = serve("qwen3-32b", version=version, inference={"max_model_len": 131_072}, gpu_memory_utilization=0.9)
+    assert any(f"at least one request with the {owner} max seq len (131072), (32.0" in each for each in found.notes)
+    full = serve(version=version, inference={"max_model_len": 8192}, gpu_memory_utilization=0.999)
+    assert any(
+        f'vLLM refuses: "Free memory on {device}' in each or f"on device {device}" in each for each in full.notes
+    )
+
+
 def test_expandable_segments_have_no_ends():
     """Their blocks are split to 512 bytes: on two 5090s a start of vLLM 0.26 prints 14.28 GiB of an FP8 Qwen3.8 27B."""
     two = {"hardware": {"accelerator": "rtx-5090", "num_gpus": 2}, "parallelism": {"tensor_parallel_size": 2}}

@@ -569,6 +569,7 @@ def _start(job: ServingJob, chosen: Options, found: list[_Rank]) -> Start | None
         low, high = (middle, high) if paging.needed(middle) <= blocks else (low, middle - 1)
     outside = sum(entry.bytes for entry in context_and_nccl(job.accelerator, job.num_gpus))
     return Start(
+        release=release(job.config[EngineSettings.version] or NEWEST),
         capacity=job.capacity,
         item=chosen.item,
         tokens=chosen.tokens,
