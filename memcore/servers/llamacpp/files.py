@@ -177,6 +177,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         normalized = {key: value for key, value in normalized.items() if key not in (_DEVICE, "-dev")} | {
             GPUS: len(devices)
         }
+    elif devices == [""] and (shares := str(normalized.get("-ts", normalized.get("--tensor-split", "")))):
+        normalized = {GPUS: len(re.split("[,/]", shares)), **normalized}
     return normalized, tuple(notes)
 
 
