@@ -299,6 +299,19 @@ def test_words_of_a_refusal_are_the_releases(version, owner, device):
     )
 
 
+@pytest.mark.parametrize(
+    ("engine", "model", "path", "taken"),
+    [
+        ("llama.cpp", "qwen3-8b", "engine.n_cpu_moe", False),
+        ("llama.cpp", "qwen3-30b-a3b", "engine.n_cpu_moe", True),
+        ("sglang", "qwen3-8b", "engine.mamba_full_memory_ratio", False),
+        ("sglang", "Qwen/Qwen3.5-9B", "engine.mamba_full_memory_ratio", True),
+    ],
+)
+def test_nothing_is_assumed_of_what_a_model_lacks(engine, model, path, taken):
+    assert (path in {each.path for each in serve(model, engine).assumptions}) == taken
+
+
 def test_expandable_segments_have_no_ends():
     """Their blocks are split to 512 bytes: on two 5090s a start of vLLM 0.26 prints 14.28 GiB of an FP8 Qwen3.8 27B."""
     two = {"hardware": {"accelerator": "rtx-5090", "num_gpus": 2}, "parallelism": {"tensor_parallel_size": 2}}
