@@ -110,6 +110,13 @@ LINES = {
         ("vLLM", "cuda_graphs_estimated", None, 0.84 * GiB)],
     "CUDA graph pool memory: 0.96 GiB (actual), 0.84 GiB (estimated), difference: 0.12 GiB (12.4%).": [
         ("vLLM", "cuda_graphs", None, 0.96 * GiB), ("vLLM", "cuda_graphs_estimated", None, 0.84 * GiB)],
+    "Free memory on device (78.75/79.25 GiB) on startup. Desired GPU memory utilization is (0.9, 71.25 GiB). Actual usage "
+    "is 14.25 GiB for weight, 1.5 GiB for peak activation, 0.25 GiB for non-torch memory, and 0.75 GiB for CUDAGraph "
+    "memory. Replace gpu_memory_utilization config with `--kv-cache-memory=1` (0.0 GiB) to fit into requested memory": [
+        ("vLLM", "weights", "after_init", 14.25 * GiB), ("vLLM", "activations", "steady", 1.5 * GiB),
+        ("vLLM", "non_torch", None, 0.25 * GiB), ("vLLM", "cuda_graphs", None, 0.75 * GiB)],
+    "Actual usage is 15.25 GiB for consumed memory (weights + non-torch), 1.5 GiB for peak activation, and 0.5 GiB for "
+    "CUDAGraph memory.": [("vLLM", "cuda_graphs", None, 0.5 * GiB)],
     "Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=7.37 GB, mem usage=15.25 GB.": [
         ("SGLang", "weights", "after_init", 15.25 * GiB)],
     "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 38141, K size: 2.25 GB, V size: 2.25 GB": [

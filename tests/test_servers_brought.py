@@ -78,6 +78,9 @@ READ = {
         "inference.max_loras": 1, "engine.max_num_batched_tokens": 32768},
     "llama-server --hf-repo a/b-GGUF --hf-file b-q8_0.gguf -c 512": {"inference.quantization": "q8_0"},
     r"llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -ot 'blk\.(1[0-9]|2\d)\.ffn_.*_exps.=CPU'": {"engine.n_cpu_moe": 20},
+    "llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -ts 3,1 -sm layer": {
+        "engine.tensor_split": "3,1", "hardware.num_gpus": 2,
+    },
     "llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -cmoe": {"engine.n_cpu_moe": 1000},
     "kind: VLLMRuntime\nspec:\n  model: {modelURL: org/m, maxModelLen: 4096, maxNumSeqs: 32}\n"
     "  vllmConfig: {tensorParallelSize: 2, gpuMemoryUtilization: '0.8', port: 8000}\n": {

@@ -226,6 +226,12 @@ SERVING = (
           _served("cuda_graphs_estimated", moment=None)),
     _line("vLLM", "GiB (estimated)", rf"graph pool memory: {_N} GiB \(actual\), {_N} GiB \(estimated\)", _VLLM,
           _served("cuda_graphs", moment=None), _served("cuda_graphs_estimated", moment=None)),
+    _line("vLLM", "Actual usage is ",
+          rf"Actual usage is {_N} GiB for weight, {_N} GiB for peak activation, {_N} GiB for non-torch memory, and "
+          rf"{_N} GiB for CUDAGraph", _VLLM, _served("weights", moment="after_init"), _served("activations"),
+          _served("non_torch", moment=None), _served("cuda_graphs", moment=None)),
+    _line("vLLM", "GiB for peak activation, and ", rf"GiB for peak activation, and {_N} GiB for CUDAGraph", _VLLM,
+          _served("cuda_graphs", moment=None)),
     _line("SGLang", "Load weight end.", rf"Load weight end\..{{1,300}}mem usage={_N} GB", _SGLANG,
           _served("weights", moment="after_init")),
     _line("SGLang", "#tokens: ", rf"KV Cache is allocated\..{{0,80}}#tokens: {_COUNT}", _SGLANG,
