@@ -5,7 +5,8 @@ import json
 import pytest
 
 from memcore.errors import MemcoreError
-from memcore.formats.python import calls, code_of
+from memcore.formats.notebooks import code_of
+from memcore.formats.python import calls
 from memcore.formats.readers import flat
 from memcore.tools import imported
 from memcore.tools.sources import Source, read_sources
