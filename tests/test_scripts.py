@@ -373,7 +373,7 @@ def test_a_class_with_labels_has_no_logits():
 def test_what_nobody_reads_of_loaders_and_trainers_is_said():
     text = MADE.replace("torch_dtype=torch.float32", "num_hidden_layers=2")
     notes = imported(text.format("model.resize_token_embeddings(9)", "", ", optimizer_cls_and_kwargs=(A, {})")).notes
-    for said in ("from_pretrained: num_hidden_layers", "resize_token_embeddings: 9", "optimizer_cls_and_kwargs",
+    for said in ("from_pretrained: num_hidden_layers", "not read: model.resize_token_embeddings(9)", "optimizer_cls_and_kwargs",
                  "it names no dtype: fp32 weights are counted"):  # fmt: skip
         assert any(said in note for note in notes)
     assert not any("dtype" in note or "not read" in note for note in imported(MADE.format("", "", "")).notes)

@@ -7,6 +7,8 @@ import json
 import re
 from collections.abc import Iterator
 
+from memcore.formats.assignments import spelled_out
+
 _MAGIC = re.compile(r"^([ \t]*)[%!](?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 """Lines of a notebook that are commands of the shell or of IPython."""
 _ENV_MAGIC = re.compile(r"^([ \t]*)%(?:set_)?env[ \t]+(\w{1,80})(?:=|[ \t]+)([^\n]{1,400}?)[ \t]*$", re.MULTILINE)
@@ -120,5 +122,11 @@ def _parses(code: str) -> bool:
 
 
 def tree_of(code: str) -> ast.Module:
-    """Parse a script, without its commands of a notebook. Raises what `ast.parse` does for what is no Python."""
-    return ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
+    r"""Parse a script without a notebook's commands; what changes a name's value is spelled out as an assignment.
+
+    >>> ast.unparse(tree_of("n += 1\na.append(2)\na.extend(b)\na.sort()"))
+    'n = n + 1\na = a + [2]\na = a + b\na.sort()'
+
+    Raises what `ast.parse` does for what is no Python.
+    """
+    return spelled_out(ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code)))

@@ -19,15 +19,17 @@ from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import AUTOCAST, PREPARED
 from memcore.formats.objects import STARTED, options
-from memcore.formats.python import FREEZES, Call, calls, environment
+from memcore.formats.python import FREEZES, Call, Change, calls, environment, followed
 from memcore.formats.readers import SeveralJobs, flat
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
+from memcore.formats.tracked import ARGUMENTS, MODEL, TRAINER
 from memcore.formats.writing import nested
 from memcore.limits import NESTING
 from memcore.messages import Message, joined
 from memcore.networks.named import DYNAMIC
-from memcore.tools.altered import of_model, optimizer_of, unread, with_changes
+from memcore.tools.altered import CONFIGS, of_arguments, of_model, optimizer_of, with_changes
 from memcore.tools.methods import CLASSIFIES, METHOD, REFERENCE, of_labels
+from memcore.tools.unread import arguments_unread, changes_unread
 
 _ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "UnslothTrainingArguments")
 _METHODS = ("PPO", "RLOO", "BCO", "XPO", "OnlineDPO", "Nash")
@@ -78,15 +80,16 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
 
     Raises UnsupportedError for other methods than supervised ones, and ConfigError for several jobs.
     """
-    found = with_changes(calls(code), (*_ARGUMENTS, *LEARNT))
+    found, changes = followed(code, _role)
+    found = with_changes(found, changes, (*_ARGUMENTS, *LEARNT))
     around = {name: value for name, value in options().items() if name.startswith(ENVIRONMENT)}
     around |= {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
     prepares = any(each.name == "get_peft_model" and each.of in _UNSLOTH for each in found)
     if prepares or any(each.name in (*_ARGUMENTS, *LEARNT, *_OTHERS, *_TRAINERS) for each in found):
         if STARTED in options():
-            return _of_training(_decided(*_training(found)), around)
+            return _of_training(_decided(*_training(found, changes)), around)
         jobs = _jobs(found)
-        read = [_of_training(_training(each), around) for _, each in jobs]
+        read = [_of_training(_training(each, changes), around) for _, each in jobs]
         if len(jobs) > 1:
             syntaxes, keys, notes = zip(*read, strict=True)
             raise SeveralJobs(keys, [title for title, _ in jobs], syntaxes, notes)
@@ -98,6 +101,18 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
         keys, notes = _serving(_single_call(serves))
         return "argv", {**keys, **around}, notes
     return None
+
+
+def _role(name: str, of: str) -> str:
+    """Return the role of what a call makes: the model, its trainer, the arguments, or a config of either."""
+    if name in (*_ARGUMENTS, *LEARNT, *_OTHERS) and not name.endswith("Trainer"):
+        return ARGUMENTS
+    if name in (*_TRAINERS, *_OTHERS):
+        return TRAINER
+    loads = name in ("from_pretrained", "from_config") and (_CLASSES.search(of) or of in (*_UNSLOTH, *_BROUGHT))
+    if loads or name in ("get_peft_model", _PREPARES) or (name, of) == ("compile", "torch"):
+        return MODEL
+    return "config" if name == "from_pretrained" and of.endswith("Config") else CONFIGS.get(name, "")
 
 
 def _of_training(script: Script, around: Mapping[str, Any]) -> tuple[str, dict[str, Any], tuple[str, ...]]:
@@ -226,7 +241,7 @@ def _serving(call: Call) -> Script:
     return keys, tuple(_hidden([call]))
 
 
-def _training(found: Sequence[Call]) -> Script:
+def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     """Keys of TRL's files."""
     other = next((each for each in found if each.name in _OTHERS), None)
     if other is not None:
@@ -247,8 +262,10 @@ def _training(found: Sequence[Call]) -> Script:
             if method is not None:
                 keys = {**_unadapted(), METHOD: method, **keys}
     keys |= _of_peft(found, told)
-    keys |= _of_model(found, told, named="model_name_or_path" in keys)
-    keys |= _of_casts(found, keys)
+    model = _of_model(found, told, named="model_name_or_path" in keys)
+    keys |= {**model, **_shorter(keys, model)}
+    keys |= _of_casts(found, keys, changes)
+    keys |= {} if arguments else of_arguments(changes)
     keys = {**keys, **_of_model_config(found, told)}
     if (
         arguments
@@ -261,12 +278,19 @@ def _training(found: Sequence[Call]) -> Script:
     more = () if keys.get("use_peft") is True else _frozen(found)
     halved = keys.get("bf16") or keys.get("fp16") or "bf16" not in keys
     more = (*more, *_unread(found, halved=bool(halved)), *of_labels({"num_labels": keys.pop("num_labels", 1)}))
+    more = (*more, *changes_unread(changes, adapted=_adapted(found) if keys.get("use_peft") is True else None))
     if any(each.of in _UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
         more = (*more, "fast_inference: vLLM's cache is not counted")
     if keys.get("use_unsloth") is True and arguments and arguments[0].name not in _ARGUMENTS[:2]:
         keys = _as_unsloth(keys)
     return {name: value for name, value in keys.items() if value is not None}, (*_hidden(told), *more)
+
+
+def _shorter(keys: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the shorter length of a trainer's and of Unsloth's model's (unsloth 2026.7, models/rl.py)."""
+    said = [each["max_length"] for each in (keys, model) if isinstance(each.get("max_length"), int)]
+    return {"max_length": min(said)} if len(said) > 1 else {}
 
 
 _OF_UNSLOTH: Mapping[str, object] = {_EACH: 4, "gradient_accumulation_steps": 2, "optim": "adamw_8bit"}
@@ -289,6 +313,12 @@ def _as_unsloth(keys: Mapping[str, Any]) -> dict[str, Any]:
     if known and not any(name in keys for name in _PASSES) and each * steps % answers:
         keys[_EACH] = answers
     return keys
+
+
+def _adapted(found: Sequence[Call]) -> int:
+    """Return the line in which an adapter is put around the model: by a function, or by the trainer."""
+    puts = ("get_peft_model", "add_adapter", *_TRAINERS)
+    return next((each.line for each in found if each.name in puts), 0)
 
 
 def _frozen(found: Sequence[Call]) -> tuple[str, ...]:
@@ -437,12 +467,10 @@ def _named_with_bits(keys: Mapping[str, Any]) -> bool:
     return _FEW_BITS.search(str(keys.get("model_name_or_path"))) is not None
 
 
-def _of_casts(found: Sequence[Call], keys: Mapping[str, Any]) -> dict[str, Any]:
+def _of_casts(found: Sequence[Call], keys: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
     """Return the keys for what a script does to its model before it trains: PEFT's preparation, casts, kernels."""
     before = _before_training(found)
-    loads = [each for each in before if each.name == "from_pretrained" and each.into]
-    given = {each.into for each in before if each.name in ("get_peft_model", _PREPARES)}
-    more = of_model(before, {"from_pretrained", "model", *given, *(each.into for each in loads)})
+    more = of_model(before, changes)
     few = any(keys.get(name) is True for name in _BITS) or _named_with_bits(keys)
     prepared = next((each for each in before if each.name == _PREPARES), None)
     if prepared is not None and keys.get("use_unsloth") is not True:
@@ -566,7 +594,7 @@ def _loads(call: Call) -> bool:
 
 
 def _unread(found: Sequence[Call], *, halved: bool) -> Iterator[Message]:
-    """Yield notes on arguments of loaders and trainers that memcore does not know, and on resized embeddings.
+    """Yield notes on arguments of loaders and trainers that memcore does not know.
 
     `halved` is whether the loop computes in 16 bits.
     """
@@ -575,15 +603,13 @@ def _unread(found: Sequence[Call], *, halved: bool) -> Iterator[Message]:
     for each in before:
         known = _NOT_OF_FAST if each.of in _UNSLOTH else _NOT_OF_MODEL
         if each.name == "from_pretrained" and (each.of in _UNSLOTH or _CLASSES.search(each.of)):
-            yield from unread(each, (*known, *_LOADED, *_LOADED_AS))
+            yield from arguments_unread(each, (*known, *_LOADED, *_LOADED_AS))
             if halved and not (bits or each.of in _UNSLOTH or each.arguments.keys() & {*_DTYPES}):
                 yield Message("line {}: it names no dtype: fp32 weights are counted, as transformers 4 loads them; "
                               "transformers 5 loads them as the checkpoint stores them", each.line)  # fmt: skip
-        elif each.name == "resize_token_embeddings" and isinstance(each.first, int):
-            yield Message("line {}: not read of {}: {}", each.line, each.name, each.first)
     for each in found:
         if each.name in _TRAINERS:
-            yield from unread(each, (*_NOT_OF_TRAINER, *_OF_LOOP))
+            yield from arguments_unread(each, (*_NOT_OF_TRAINER, *_OF_LOOP))
 
 
 _NOT_OF_TRAINER = (
