@@ -11,6 +11,7 @@ said); trl 1.16, trainer/sft_config.py; peft 0.21, tuners/lora/config.py; unslot
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,7 +42,7 @@ LEARNT: Mapping[str, str] = {
 }  # fmt: skip
 """TRL's configs of other methods, which say what the loop is."""
 _TRAINERS = (
-    "SFTTrainer", "Trainer", "UnslothTrainer", *(name.replace("Config", "Trainer") for name in LEARNT),
+    "SFTTrainer", "Trainer", "Seq2SeqTrainer", "UnslothTrainer", *(name.replace("Config", "Trainer") for name in LEARNT),
 )  # fmt: skip
 _UNSLOTH = ("FastLanguageModel", "FastModel", "FastVisionModel")
 _LORA: Mapping[str, str] = {
@@ -110,7 +111,7 @@ def _role(name: str, of: str) -> str:
     if name in (*_TRAINERS, *_OTHERS):
         return TRAINER
     loads = name in ("from_pretrained", "from_config") and (_CLASSES.search(of) or of in (*_UNSLOTH, *_BROUGHT))
-    if loads or name in ("get_peft_model", _PREPARES) or (name, of) == ("compile", "torch"):
+    if loads or _CLASSES.search(name) or name in ("get_peft_model", _PREPARES) or (name, of) == ("compile", "torch"):
         return MODEL
     return "config" if name == "from_pretrained" and of.endswith("Config") else CONFIGS.get(name, "")
 
@@ -125,6 +126,9 @@ def _jobs(found: Sequence[Call]) -> list[tuple[str, list[Call]]]:
     """Return the title and the calls of each job of a script: one for each trainer that has its own arguments."""
     configs = [each for each in found if each.name in (*_ARGUMENTS, *LEARNT) and each.arguments]
     trainers = [each for each in found if each.name in _TRAINERS]
+    several = _by_models(found, trainers)
+    if several:
+        return several
     alike = all((each.name, each.arguments) == (configs[0].name, configs[0].arguments) for each in configs)
     if alike or len(configs) != len(trainers):
         return [("", list(found))]
@@ -132,6 +136,21 @@ def _jobs(found: Sequence[Call]) -> list[tuple[str, list[Call]]]:
     apart = {id(each) for pair in pairs for each in pair}
     others = [each for each in found if id(each) not in apart]
     return [(f"{config.name}:{config.line}", [*others, config, trainer]) for config, trainer in pairs]
+
+
+def _by_models(found: Sequence[Call], trainers: Sequence[Call]) -> list[tuple[str, list[Call]]]:
+    """Return the jobs of a script that loads a model for each of its trainers, one after another; none of another."""
+    ends = sorted(each.line for each in trainers)
+    places = [bisect_left(ends, each.line) for each in found]
+    models = {at: each.first for each, at in zip(found, places, strict=True) if _loads(each) and at < len(ends)}
+    if len(models) != len(ends) or len({str(each) for each in models.values()}) < 2:
+        return []
+    made = [each.name in _MADE or _loads(each) for each in found]
+    parts = [
+        [each for each, own, at in zip(found, made, places, strict=True) if at == number or not own]
+        for number in range(len(ends))
+    ]
+    return [(f"{models[number]}:{ends[number]}", part) for number, part in enumerate(parts)]
 
 
 def _decided(keys: Mapping[str, Any], notes: tuple[str, ...]) -> Script:
@@ -270,7 +289,7 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     if (
         arguments
         and arguments[0].name in _ARGUMENTS[:2]
-        and {call.name for call in found} & {*_TRAINERS} == {"Trainer"}
+        and {call.name for call in found} & {*_TRAINERS} in ({"Trainer"}, {"Seq2SeqTrainer"})
     ):
         keys.setdefault("max_length", _truncated(found))
     if not arguments and not any(call.name in _TRAINERS for call in found):
@@ -431,7 +450,8 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     brought = next(
         (each for each in before if each.of in _BROUGHT and each.arguments.get("is_trainable") is True), None
     )
-    if brought is not None and not any(each.name == "merge_and_unload" for each in before):
+    resumes = bool(plain) and made is not None  # one that is begun anew otherwise
+    if brought is not None and not resumes and not any(each.name == "merge_and_unload" for each in before):
         message = "its adapter in line {} is in another file: describe the adapter with {}"
         raise UnsupportedError(brought.of, message, brought.line, "training.adapter")
     if plain and not fast:
@@ -528,7 +548,9 @@ def _lora(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"use_peft": True, **_PEFT, **named}
 
 
-_CLASSES = re.compile(r"^AutoModel|For(?:CausalLM|ConditionalGeneration|(?:Sequence|Token)Classification)$")
+_CLASSES = re.compile(
+    r"^AutoModel|LMHeadModel$|For(?:CausalLM|ConditionalGeneration|(?:Sequence|Token)Classification)$"
+)
 """Classes of transformers whose models are trained."""
 _LABELS = re.compile(r"For(?:Sequence|Token)Classification$")
 _OTHER_BITS = frozenset(
@@ -568,7 +590,7 @@ def _of_model(found: Sequence[Call], told: list[Call], *, named: bool) -> dict[s
         given = loads[0].arguments
         given = {_LOADED_AS.get(name, name): value for name, value in given.items()}
         keys = {name: given[name] for name in _LOADED if name in given}
-        keys["model_name_or_path"] = given.get("pretrained_model_name_or_path", loads[0].first)
+        keys["model_name_or_path"] = _named_by(loads[0], found)
         if not named and all(_LABELS.search(each.of) for each in loads):
             keys |= {METHOD: CLASSIFIES, "num_labels": given.get("num_labels", 2)}
     bits = [each for each in scope if each.name == "BitsAndBytesConfig"]
@@ -589,8 +611,19 @@ def _of_model(found: Sequence[Call], told: list[Call], *, named: bool) -> dict[s
 
 
 def _loads(call: Call) -> bool:
-    """Whether a call loads a model of transformers that may be trained."""
-    return call.name == "from_pretrained" and _CLASSES.search(call.of) is not None
+    """Whether a call loads a model of transformers that may be trained, or makes one from a config."""
+    made = call.name if call.first is not None else ""
+    return _CLASSES.search(call.of if call.name in ("from_pretrained", "from_config") else made) is not None
+
+
+def _named_by(load: Call, found: Sequence[Call]) -> Any:
+    """Return the name of the model that a call loads, or whose config it takes."""
+    configs = {each.into: each.first for each in found if each.name == "from_pretrained" and each.of.endswith("Config")}
+    given = load.arguments.get("config", load.first)
+    if load.name == "from_pretrained":
+        return load.arguments.get("pretrained_model_name_or_path", load.first)
+    only = next(iter(configs.values())) if len(configs) == 1 else None
+    return configs.get(str(given).lstrip("$"), only)
 
 
 def _unread(found: Sequence[Call], *, halved: bool) -> Iterator[Message]:
@@ -602,7 +635,9 @@ def _unread(found: Sequence[Call], *, halved: bool) -> Iterator[Message]:
     bits = any(each.name == "BitsAndBytesConfig" or each.arguments.keys() & {*_BITS} for each in before)
     for each in before:
         known = _NOT_OF_FAST if each.of in _UNSLOTH else _NOT_OF_MODEL
-        if each.name == "from_pretrained" and (each.of in _UNSLOTH or _CLASSES.search(each.of)):
+        if each.name == "from_pretrained" and each.of.endswith("Config"):
+            yield from arguments_unread(each, _NOT_OF_MODEL)
+        elif each.name == "from_pretrained" and (each.of in _UNSLOTH or _CLASSES.search(each.of)):
             yield from arguments_unread(each, (*known, *_LOADED, *_LOADED_AS))
             if halved and not (bits or each.of in _UNSLOTH or each.arguments.keys() & {*_DTYPES}):
                 yield Message("line {}: it names no dtype: fp32 weights are counted, as transformers 4 loads them; "
