@@ -91,8 +91,8 @@ class Change:
     """The function that it is handed to."""
 
 
-FREEZES = "requires_grad_"
-"""The name of calls that switch gradients off or on, by a method or by an attribute."""
+FREEZES, PARSED = "requires_grad_", "parse_args"
+"""Names of calls that switch gradients off or on, and of those that stand for a class which a command line fills."""
 
 
 def calls(code: str) -> list[Call]:
@@ -121,6 +121,7 @@ def followed(code: str, makes: Callable[[str, str], str] | None = None) -> tuple
         nodes = [node for node in alive(tree, 0) if id(node) not in never]
         found = [known.call(node) for node in nodes if isinstance(node, ast.Call)]
         found += [frozen for node in nodes if isinstance(node, ast.Assign) and (frozen := known.frozen(node))]
+        found += known.parsed()
         changes = known.changes_of_objects(makes, never) if makes else []
     except SyntaxError as error:
         raise ConfigError.at("the file", "is not Python: line {}: {}", error.lineno or 0, error.msg) from None
@@ -234,9 +235,11 @@ class _Known:
         for node in alive(self.tree, 0):
             if isinstance(node, ast.If):
                 self._fill_in(node)
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in known:
+            function = known.get(last(node.func)) if isinstance(node, ast.Call) else None
+            if not isinstance(node, ast.Call) or function is None or not _takes(function, node):
                 continue
-            said = dict(zip((each.arg for each in known[node.func.id].args.args), node.args, strict=False))
+            names = [each.arg for each in function.args.args if each.arg != "self"]
+            said = dict(zip(names, node.args, strict=False))
             said |= {each.arg: each.value for each in node.keywords if each.arg}
             for name, value in said.items():
                 given.setdefault(name, []).append(value)
@@ -367,6 +370,13 @@ class _Known:
             return None
         self.line = 0 if self._within(node) else node.lineno
         return Call(FREEZES, last(target.value), node.lineno, {}, first=self.value(node.value, 0))
+
+    def parsed(self) -> Iterator[Call]:
+        """Yield the classes of the script's own that a command line fills, with the values that they begin with."""
+        for name in self.objects.parsed:
+            fields = {each: self.value(said, 0) for each, said in self.objects.fields.get(name, {}).items()}
+            known = {each: value for each, value in fields.items() if not _open(value)}
+            yield Call(PARSED, self.objects.base(name), 0, known)
 
     def changes_of_objects(self, makes: Callable[[str, str], str], never: Collection[int]) -> list[Change]:
         """Return what is done to objects, with the values that are known."""
@@ -590,6 +600,15 @@ class _Known:
         except (ZeroDivisionError, OverflowError):
             return NotImplemented
         return found if longer or abs(found) < _LARGEST else NotImplemented
+
+
+def _takes(function: ast.FunctionDef, node: ast.Call) -> bool:
+    """Return whether a call may be of a function of the script: of a method, if it has all the names that it gives."""
+    names = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
+    method = "self" in names
+    return isinstance(node.func, ast.Attribute) == method and (
+        not method or all(each.arg in names for each in node.keywords)
+    )
 
 
 def _item(of: object, key: object) -> Any:

@@ -25,7 +25,8 @@ MODEL, ARGUMENTS, TRAINER, LIBRARY = "model", "args", "trainer", "library"
 """Roles: of what is trained, of how, of what trains, whose `train` ends what matters, and of what is imported."""
 ANY = "*"
 """A part whose name nobody knows."""
-_EACH = "[]"
+EACH = "[]"
+"""An item whose key is no text."""
 _SAME = frozenset({"to", "half", "float", "bfloat16", "cuda", "cpu", "eval", "train", "requires_grad_", "copy"})
 """Methods that give back their object."""
 _SETTERS = {"setattr": SETS, "delattr": DELETES}
@@ -271,7 +272,7 @@ class _Walk:
         kept = self._of(inner, deep)
         for each in names:
             if isinstance(each, ast.Name):
-                item = None if kept is None or each is not names[-1] else kept._replace(path=(*kept.path, _EACH))
+                item = None if kept is None or each is not names[-1] else kept._replace(path=(*kept.path, EACH))
                 self.scopes[-1][each.id] = item
 
     def _of(self, node: ast.expr, deep: int) -> Kept | None:
@@ -300,7 +301,8 @@ class _Walk:
         name = last(node.func)
         role = self.made(node)
         if role:
-            return Kept(role, node.lineno)
+            handed = self._of(node.args[0], deep) if node.args else None
+            return handed if handed is not None and handed.role == role else Kept(role, node.lineno)
         function = self._function(node)
         if function is not None:
             names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
@@ -336,7 +338,7 @@ def _given(node: ast.Call) -> Iterator[tuple[str, str]]:
 def _item(node: ast.expr) -> str:
     """Return the name of a part: an attribute's, or an item's if it is a text."""
     if isinstance(node, ast.Subscript):
-        return node.slice.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else _EACH
+        return node.slice.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else EACH
     return last(node)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from memcore.formats.python import FREEZES, Call, Change
-from memcore.formats.tracked import ARGUMENTS, CALLS, HANDS, LIBRARY, MODEL, OVERRIDES, SETS, TRAINER
+from memcore.formats.tracked import ARGUMENTS, CALLS, EACH, HANDS, LIBRARY, MODEL, OVERRIDES, SETS, TRAINER
 from memcore.messages import Message, joined
 from memcore.tools.altered import is_read
 
@@ -77,7 +77,7 @@ _PARTS = re.compile(
     r"|callback_handler|state)\b|\bconfig\.(?:use_cache|pretraining_tp|\w+_token_id|\w*2\w+|forced_\w+|suppress_tokens"
     r"|begin_suppress_tokens|tokenizer_class|_name_or_path|architectures|task_specific_params|keys_to_ignore\w*"
     r"|max_length|min_length|max_new_tokens|num_beams|early_stopping|no_repeat_ngram_size|length_penalty"
-    r"|return_dict|name_or_path|chat_template)$|^(?:use_cache|pretraining_tp|\w+_token_id)$"
+    r"|return_dict|torch_dtype|name_or_path|chat_template)$|^(?:use_cache|pretraining_tp|\w+_token_id)$"
 )
 """Parts that may be set to anything: keys of configs that generation and files have, and the trainer's data."""
 _METHODS_OF_CLASSES = re.compile(
@@ -117,12 +117,13 @@ def _counts(change: Change, adapted: int | None) -> bool:
     if change.how == OVERRIDES:
         return not _METHODS_OF_CLASSES.search(name)
     if change.how == CALLS:
-        return not (name in _METHODS or _FILLS.search(name) or _moves(change))
+        return not (not name or name in _METHODS or _FILLS.search(name) or _moves(change))
     if change.how == HANDS:
         part = _VALUES.isdisjoint(change.path) and (change.path[:1] != ("config",) or len(change.path) == 1)
         whole = change.role in (MODEL, TRAINER, ARGUMENTS) and (change.role != ARGUMENTS or not change.path)
         return part and whole and change.to not in _FUNCTIONS and not _KINDS.search(change.to)
-    return not _PARTS.search(".".join(change.path))
+    filled = name == EACH and not _VALUES.isdisjoint(change.path)
+    return not (filled or _PARTS.search(".".join(change.path)))
 
 
 def _moves(change: Change) -> bool:
