@@ -19,7 +19,7 @@ _CASTS: Mapping[str, str] = {"half": "float16", "bfloat16": "bfloat16", "float":
 _DTYPES = frozenset({"float16", "half", "bfloat16", "float32", "float"})
 _LIGER = "apply_liger_kernel_to_"
 _KERNELS = ("rope", "swiglu", "rms_norm", "fused_linear_cross_entropy")
-_OPTIMIZERS: Mapping[str, str] = {
+OPTIMIZERS: Mapping[str, str] = {
     "AdamW": "adamw_torch", "Adam": "adamw_torch", "AdamW8bit": "adamw_8bit", "Adam8bit": "adamw_8bit",
     "PagedAdamW": "paged_adamw_32bit", "PagedAdamW32bit": "paged_adamw_32bit", "PagedAdamW8bit": "paged_adamw_8bit",
     "Adafactor": "adafactor", "SGD": "sgd", "RMSprop": "rmsprop", "Adagrad": "adagrad", "Lion8bit": "lion_8bit",
@@ -132,4 +132,4 @@ def optimizer_of(trainer: Call) -> dict[str, Any]:
     first = given[0] if isinstance(given, list) and given else given
     if first is None:
         return {}
-    return {"optim": _OPTIMIZERS.get(str(first).lstrip("$"), "$optim")}
+    return {"optim": OPTIMIZERS.get(str(first).lstrip("$"), "$optim")}

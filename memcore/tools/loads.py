@@ -69,7 +69,7 @@ def of_loads(found: Sequence[Call], told: list[Call], *, named: bool, trained: C
 
     What is loaded after the trainer is for inference, unless nothing is loaded before it. What is left of a model with
     few bits is never loaded in fp32 unasked (transformers 4: float16, quantizers/quantizer_bnb_4bit.py; 5:
-    `dtype="auto"`).
+    `dtype="auto"`); another model is (transformers 4, modeling_utils.py).
     """
     fast = [each for each in found if each.name == "from_pretrained" and each.of in UNSLOTH]
     if fast:
@@ -103,8 +103,9 @@ def of_loads(found: Sequence[Call], told: list[Call], *, named: bool, trained: C
         if given.get("load_in_4bit"):
             keys["bnb_4bit_quant_type"] = given.get("bnb_4bit_quant_type", "fp4")
             keys["use_bnb_nested_quant"] = given.get("bnb_4bit_use_double_quant", False)
-    if loads and any(keys.get(name) for name in BITS) and not any(keys.get(name) for name in _DTYPES):
-        keys["dtype"] = "auto"
+    if loads and not any(keys.get(name) for name in _DTYPES):
+        few = any(keys.get(name) for name in BITS) or named_with_bits(keys)
+        keys["dtype"] = "auto" if few else "float32"
     return keys
 
 
@@ -139,11 +140,8 @@ def _named_by(load: Call, found: Sequence[Call]) -> Any:
     return configs.get(str(given).lstrip("$"), only)
 
 
-def loads_unread(found: Sequence[Call], *, halved: bool, trained: Collection[int]) -> Iterator[Message]:
-    """Yield notes on arguments of loaders and trainers that memcore does not know.
-
-    `halved` is whether the loop computes in 16 bits.
-    """
+def loads_unread(found: Sequence[Call], trained: Collection[int]) -> Iterator[Message]:
+    """Yield notes on arguments of loaders and trainers that memcore does not know, and on a dtype that none names."""
     before = before_training(found)
     for each in _others(_trained_first(before, trained), found):
         yield Message("line {}: not read: {}", each.line, joined(".", (each.of or each.name, str(each.first))))
@@ -154,7 +152,7 @@ def loads_unread(found: Sequence[Call], *, halved: bool, trained: Collection[int
             yield from arguments_unread(each, NOT_OF_MODEL)
         elif each.name == "from_pretrained" and (each.of in UNSLOTH or CLASSES.search(each.of)):
             yield from arguments_unread(each, (*known, *_LOADED, *_LOADED_AS))
-            if halved and not (bits or each.of in UNSLOTH or each.arguments.keys() & {*_DTYPES}):
+            if not (bits or each.of in UNSLOTH or each.arguments.keys() & {*_DTYPES}):
                 yield Message("line {}: it names no dtype: fp32 weights are counted, as transformers 4 loads them; "
                               "transformers 5 loads them as the checkpoint stores them", each.line)  # fmt: skip
     for each in found:

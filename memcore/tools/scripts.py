@@ -49,6 +49,7 @@ from memcore.tools.loads import (
     trained_lines,
 )
 from memcore.tools.methods import METHOD, REFERENCE, of_labels
+from memcore.tools.plain_loops import NOTE, of_loop
 from memcore.tools.unread import changes_unread
 
 _LORA: Mapping[str, str] = {
@@ -104,6 +105,11 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
         serves = deployed or serves
         keys, notes = _serving(single_call(serves))
         return "argv", {**keys, **around}, notes
+    looped = of_loop(found)
+    if looped:
+        end = next(each.line for each in looped if each.name == "Trainer")
+        keys, notes = _training(looped, [each for each in changes if each.line <= end])
+        return _of_training((keys, (NOTE, *notes)), around)
     return None
 
 
@@ -275,10 +281,9 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     if not arguments and not any(call.name in TRAINERS for call in found):
         keys[_EACH] = f"${_EACH}"  # the trainer is in another script
     more = () if keys.get("use_peft") is True else _frozen(found)
-    halved = keys.get("bf16") or keys.get("fp16") or "bf16" not in keys
     more = (
         *more,
-        *loads_unread(found, halved=bool(halved), trained=trained),
+        *loads_unread(found, trained),
         *of_labels({"num_labels": keys.pop("num_labels", 1)}),
     )
     more = (*more, *changes_unread(changes, adapted=_adapted(found) if keys.get("use_peft") is True else None))
