@@ -39,7 +39,9 @@ BROUGHT = ("PeftModel", "PeftModelForCausalLM", "AutoPeftModelForCausalLM", "Aut
 _FOUR_BITS = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
 OF_LOOP = ("max_seq_length", "packing", "max_length", "max_prompt_length", "max_completion_length", "beta")
 PREPARES = "prepare_model_for_kbit_training"
-CLASSES = re.compile(r"^AutoModel|LMHeadModel$|For(?:CausalLM|ConditionalGeneration|(?:Sequence|Token)Classification)$")
+CLASSES = re.compile(
+    r"^AutoModel|^(?!DataCollator).*(?:LMHeadModel|For(?:CausalLM|ConditionalGeneration|(?:Sequence|Token)Classification))$"
+)
 """Classes of transformers whose models are trained."""
 _LABELS = re.compile(r"For(?:Sequence|Token)Classification$")
 _OTHER_BITS = frozenset(

@@ -58,24 +58,26 @@ _FUNCTIONS = frozenset({
     "dir", "vars", "list", "iter", "next", "sum", "any", "all", "min", "max", "sorted", "enumerate", "zip", "map",
     "filter", "set", "tuple", "dict", "bool", "info", "debug", "warning", "warn", "error", "pformat", "asdict",
     "display", "pipeline", "watch", "tqdm", "get_peft_model", "prepare_model_for_kbit_training", "from_pretrained",
-    "for_training", "for_inference", "prepare", "DistributedDataParallel", "DDP", "DataParallel",
+    "for_training", "for_inference", "prepare", "DistributedDataParallel", "DDP", "DataParallel", "accumulate",
     "train_on_responses_only", "append", "join", "format", "deepcopy",
 })  # fmt: skip
 _KINDS = re.compile(
     r"^(?:print|count|save|push|eval|test|generate|log|show|get|is|has|Data[Cc]ollator|summar|plot|predict|chat|infer)"
-    r"|Trainer$|Callback$|Streamer$|summary$|Collator\w*$"
+    r"|infer|Trainer$|Callback$|Streamer$|summary$|Collator\w*$"
 )
 """Functions by what their names say that they do: print, count, save, evaluate, and the like."""
 _VALUES = frozenset({
     "parameters", "named_parameters", "buffers", "named_buffers", "state_dict", "device", "dtype", "num_parameters",
     "generate", "data", "weight", "bias", "shape", "name_or_path", "generation_config", "peft_config", "hf_device_map",
-    "get_memory_footprint", "config.architectures",
+    "get_memory_footprint", "train_dataset", "eval_dataset", "tokenizer", "processing_class",
 })  # fmt: skip
 """Parts that no function changes the size of when it is handed them."""
+_FILLED = frozenset({"hf_device_map", "generation_config", "state_dict", "train_dataset", "eval_dataset", "tokenizer"})
+"""Parts whose own parts may be set to anything."""
 _PARTS = re.compile(
     r"^(?:generation_config|model_tags|warnings_issued|is_parallelizable|model_parallel|name_or_path|tokenizer"
     r"|label_names|can_return_loss|data_collator|train_dataset|eval_dataset|processing_class|compute_metrics"
-    r"|callback_handler|state)\b|\bconfig\.(?:use_cache|pretraining_tp|\w+_token_id|\w*2\w+|forced_\w+|suppress_tokens"
+    r"|callback_handler|state)\b|\bconfig\.(?:use_cache|pretraining_tp|\w+_token_id|num_labels|\w*2\w+|forced_\w+|suppress_tokens"
     r"|begin_suppress_tokens|tokenizer_class|_name_or_path|architectures|task_specific_params|keys_to_ignore\w*"
     r"|max_length|min_length|max_new_tokens|num_beams|early_stopping|no_repeat_ngram_size|length_penalty"
     r"|return_dict|torch_dtype|name_or_path|chat_template)$|^(?:use_cache|pretraining_tp|\w+_token_id)$"
@@ -118,13 +120,16 @@ def _counts(change: Change, adapted: int | None) -> bool:
     if change.how == OVERRIDES:
         return not _METHODS_OF_CLASSES.search(name)
     if change.how == CALLS:
-        return not (not name or name in _METHODS or _FILLS.search(name) or _moves(change))
+        hooks = name.startswith("register_")
+        plain = not name or name in _METHODS or _FILLS.search(name) or _KINDS.search(name) or _moves(change)
+        return hooks or not (plain or not _VALUES.isdisjoint(change.path[:-1]))
     if change.how == HANDS:
         part = _VALUES.isdisjoint(change.path) and (change.path[:1] != ("config",) or len(change.path) == 1)
         whole = change.role in (MODEL, TRAINER, ARGUMENTS) and (change.role != ARGUMENTS or not change.path)
         return part and whole and change.to not in _FUNCTIONS and not _KINDS.search(change.to)
-    filled = name == EACH and not _VALUES.isdisjoint(change.path)
-    return not (filled or _PARTS.search(".".join(change.path)))
+    filled = not _FILLED.isdisjoint(change.path[:-1]) or (name == EACH and not _VALUES.isdisjoint(change.path))
+    path = ("config", *change.path) if change.role == "config" else change.path
+    return not (filled or _PARTS.search(".".join(path)))
 
 
 def _moves(change: Change) -> bool:
