@@ -103,6 +103,8 @@ READ = {
             "training.optimizer.implementation": "transformers"},
     FULL: {"model": "Qwen/Qwen3-0.6B", LENGTH: 4096, POLICY: "full", TYPE: None, P: "bf16-autocast",
            "training.packed_sequences": True},
+    FULL.replace(", args=SFTConfig(max_length=4096, packing=True)", ""): {
+        LENGTH: 1024, POLICY: "full", P: "bf16-autocast", "training.micro_batch_size": 8},
     SERVED: {"model": "Qwen/Qwen3-8B", "parallelism.tensor_parallel_size": 2, "inference.max_model_len": 8192,
              "engine.enforce_eager": False, "engine.enable_prefix_caching": False, "inference.kv_cache_dtype": "fp8",
              "engine.gpu_memory_utilization": 0.85, "engine.type": "vllm"},
@@ -462,6 +464,34 @@ def test_what_nobody_reads_of_loaders_and_trainers_is_said():
                  "it names no dtype: fp32 weights are counted"):  # fmt: skip
         assert any(said in note for note in notes)
     assert not any("dtype" in note or "not read" in note for note in imported(MADE.format("", "", "")).notes)
+
+
+def test_arguments_from_elsewhere_are_asked_for():
+    text = FULL.replace("SFTConfig(max_length=4096, packing=True)", "made_elsewhere()").replace("SFTConfig, ", "")
+    with pytest.raises(MemcoreError, match=r"found \$per_device_train_batch_size"):
+        read_sources([Source("a.py", text)])
+
+
+def test_what_only_the_run_decides_on_is_said():
+    """OpenBMB/MiniCPM, finetune/finetune.py; attributes of classes are no names: `rank` is 4 there, not here."""
+    text = (
+        HEAD
+        + "class Own:\n    rank = 4\nrank = 8\nif asked:\n    config = LoraConfig(r=rank)\nSFTTrainer(model, args=SFTConfig())"
+    )
+    found = imported(text)
+    assert flat(found.config)[RANK] == 8
+    assert any("only the run decides on LoraConfig: it is counted" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("given", "bits"), [("", "fp4"), (", bnb_4bit_quant_type='nf4', bnb_4bit_use_double_quant=True", "nf4-double")]
+)
+def test_few_bits_without_a_config(given, bits):
+    """datawhalechina/self-llm, models/DeepSeek: all of it to `from_pretrained`, with torch.half."""
+    loads = f"AutoModelForCausalLM.from_pretrained('a/b', load_in_4bit=True, torch_dtype=torch.half{given})"
+    text = MADE.replace('AutoModelForCausalLM.from_pretrained("a/b", torch_dtype=torch.float32)', loads)
+    found = flat(imported(text.format("model = prepare_model_for_int8_training(model)\n" + LORA, "", "")).config)
+    assert (found[BITS], found[POLICY]) == (bits, "full")
 
 
 def test_only_the_run_knows():

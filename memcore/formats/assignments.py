@@ -37,10 +37,20 @@ class _SpelledOut(ast.NodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(ast.Assign([ast.Name(of.id, ast.Store())], value), node))
 
 
+def of_classes(tree: ast.Module) -> set[ast.AST]:
+    """Return the assignments in the bodies of classes, which give names to attributes only, and their targets."""
+    found: set[ast.AST] = set()
+    for node in alive(tree, 0):
+        for each in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(each, ast.Assign | ast.AnnAssign):
+                found |= {each, *(each.targets if isinstance(each, ast.Assign) else [each.target])}
+    return found
+
+
 def one_after_another(tree: ast.Module) -> dict[str, list[tuple[int, ast.expr]]]:
     """The values of names that only statements of the script itself give, which all run in the order of their lines."""
     found: dict[str, list[tuple[int, ast.expr]]] = {}
-    plain: set[ast.AST] = set()
+    plain = of_classes(tree)
     for each in _statements(tree.body):
         if isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.targets[0], ast.Name):
             found.setdefault(each.targets[0].id, []).append((each.lineno, each.value))

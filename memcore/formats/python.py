@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Any
 
 from memcore.errors import ConfigError
-from memcore.formats.assignments import one_after_another, otherwise_given, sifts
+from memcore.formats.assignments import of_classes, one_after_another, otherwise_given, sifts
 from memcore.formats.notebooks import tree_of
 from memcore.formats.objects import Objects, alive, constant, last, options, settle
 from memcore.formats.shell import variable_given
@@ -26,6 +26,8 @@ _OF_GPU: Mapping[str, object] = {
 }  # fmt: skip
 """What a script hears of a GPU with bf16."""
 _HAS_GPU = "torch.cuda.is_available"
+_TORCH: Mapping[str, str] = {"half": "float16", "float": "float32"}
+"""Other names of dtypes (torch/__init__.py)."""
 _TYPES: Mapping[str, Callable[[Any], Any]] = {"int": int, "str": str, "float": float}
 _SWITCHES: Mapping[object, bool] = {"store_true": False, "store_false": True}
 """What options are that only switch something, unless somebody does (Lib/argparse.py)."""
@@ -70,6 +72,8 @@ class Call:
     """Names of mappings that hold further arguments, which nobody knows."""
     into: str = ""
     """The name that its result is first assigned to."""
+    maybe: bool = False
+    """Whether only the run decides on it: it stands below a condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,26 +208,32 @@ class _Known:
     def __post_init__(self) -> None:
         self.straight = one_after_another(self.tree)
         self.objects.find(self.tree)
+        attributes = of_classes(self.tree)
         for node in alive(self.tree, 0):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 self.functions.append((node.lineno, node.end_lineno or node.lineno))
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    self._assign(target, node.value)
-            elif isinstance(node, ast.AnnAssign) and node.value is not None:
-                self._assign(node.target, node.value)
-            elif isinstance(node, ast.Delete):
-                self.loose |= {last(each.value) for each in node.targets if isinstance(each, ast.Subscript)}
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                given = node.args.args[len(node.args.args) - len(node.args.defaults) :]
-                for name, default in zip(given, node.args.defaults, strict=True):
-                    self.names.setdefault(name.arg, default)
-            elif isinstance(node, ast.Call):
-                self._called(node)
+            if node not in attributes:
+                self._note(node)
         self.otherwise = otherwise_given(self.tree)
         self.several |= self.otherwise & self.names.keys()
         self._hand_over()
         self.names |= {f"args.{name}": constant(value) for name, value in options().items()}
+
+    def _note(self, node: ast.AST) -> None:
+        """Record what a statement, a function or a call gives names."""
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._assign(target, node.value)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            self._assign(node.target, node.value)
+        elif isinstance(node, ast.Delete):
+            self.loose |= {last(each.value) for each in node.targets if isinstance(each, ast.Subscript)}
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = node.args.args[len(node.args.args) - len(node.args.defaults) :]
+            for name, default in zip(given, node.args.defaults, strict=True):
+                self.names.setdefault(name.arg, default)
+        elif isinstance(node, ast.Call):
+            self._called(node)
 
     def _hand_over(self) -> None:
         """What functions are called with stands for their parameters, where every call says the same.
@@ -432,7 +442,8 @@ class _Known:
         own = self.objects.fields.get(name, {}) if self.objects.base(name) != name else {}
         arguments = {each: self.value(said, 0) for each, said in own.items()} | arguments
         name = self.objects.base(name)
-        return Call(name, of, node.lineno, arguments, first, tuple(hidden), self.objects.given.get(id(node), ""))
+        into, maybe = self.objects.given.get(id(node), ""), self._branches().get(id(node), False)
+        return Call(name, of, node.lineno, arguments, first, tuple(hidden), into, maybe)
 
     def _class_of(self, name: str) -> str:
         """Return the class that a name stands for, if the script gives it one: `kind = AutoModelForCausalLM`."""
@@ -519,7 +530,7 @@ class _Known:
 
     def _attribute(self, node: ast.Attribute, deep: int) -> Any:
         if isinstance(node.value, ast.Name) and node.value.id == "torch":
-            return node.attr
+            return _TORCH.get(node.attr, node.attr)
         of = node.value.id if isinstance(node.value, ast.Name) else ""
         if ("arg" in of or of in self.objects.namespaces) and f"args.{node.attr}" in self.names:
             return self._named(f"args.{node.attr}", deep)

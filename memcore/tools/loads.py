@@ -38,7 +38,8 @@ BROUGHT = ("PeftModel", "PeftModelForCausalLM", "AutoPeftModelForCausalLM", "Aut
 """PEFT's classes that load an adapter, which trains further if they are asked to."""
 _FOUR_BITS = re.compile(r"(?:-unsloth)?-bnb-4bit$", re.IGNORECASE)
 OF_LOOP = ("max_seq_length", "packing", "max_length", "max_prompt_length", "max_completion_length", "beta")
-PREPARES = "prepare_model_for_kbit_training"
+PREPARES = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
+"""PEFT's function by its name, and by that until release 0.10."""
 CLASSES = re.compile(
     r"^AutoModel|^(?!DataCollator).*(?:LMHeadModel|For(?:CausalLM|ConditionalGeneration|(?:Sequence|Token)Classification))$"
 )
@@ -99,8 +100,8 @@ def of_loads(found: Sequence[Call], told: list[Call], *, named: bool, trained: C
     if other is not None and not bits:
         message = "found in line {}; this value is not supported yet; leave it out to count 16-bit weights"
         raise UnsupportedError(other.name, message, other.line)
-    if bits:
-        given = single_call(bits).arguments
+    told_bits = [single_call(bits).arguments] if bits else [each.arguments for each in loads[:1]]
+    for given in told_bits:
         keys |= {name: given[name] for name in BITS if name in given}
         if given.get("load_in_4bit"):
             keys["bnb_4bit_quant_type"] = given.get("bnb_4bit_quant_type", "fp4")
@@ -146,7 +147,7 @@ def loads_unread(found: Sequence[Call], trained: Collection[int]) -> Iterator[Me
     """Yield notes on arguments of loaders and trainers that memcore does not know, and on a dtype that none names."""
     before = before_training(found)
     for each in _others(_trained_first(before, trained), found):
-        yield Message("line {}: not read: {}", each.line, joined(".", (each.of or each.name, str(each.first))))
+        yield Message("line {}: not read: {}", each.line, joined(".", (each.of, each.name)) if each.of else each.name)
     bits = any(each.name == "BitsAndBytesConfig" or each.arguments.keys() & {*BITS} for each in before)
     for each in before:
         known = _NOT_OF_FAST if each.of in UNSLOTH else NOT_OF_MODEL
@@ -174,8 +175,9 @@ NOT_OF_MODEL = (
     "pretrained_model_name_or_path", "quantization_config", "device_map", "max_memory", "trust_remote_code",
     "use_cache", "cache_dir", "token", "use_auth_token", "revision", "code_revision", "low_cpu_mem_usage",
     "local_files_only", "force_download", "resume_download", "offload_folder", "offload_state_dict", "num_labels",
-    "use_safetensors", "id2label", "label2id", "problem_type", "ignore_mismatched_sizes", "return_dict", "subfolder",
-    "variant", "pad_token_id", "bos_token_id", "eos_token_id", "pretraining_tp",
+    "use_safetensors", "id2label", "label2id", "problem_type", "ignore_mismatched_sizes", "return_dict",
+    "subfolder", "variant", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant", "bnb_4bit_compute_dtype",
+    "pad_token_id", "bos_token_id", "eos_token_id", "pretraining_tp",
 )  # fmt: skip
 """The same for `from_pretrained`."""
 _LOADED_SO = ("attn_implementation", "offload_embedding", "float32_mixed_precision", "unsloth_tiled_mlp", "text_only")
@@ -254,6 +256,6 @@ def role_of(name: str, of: str) -> str:
     if name in (*TRAINERS, *OTHERS):
         return TRAINER
     loads = name in ("from_pretrained", "from_config") and (CLASSES.search(of) or of in (*UNSLOTH, *BROUGHT))
-    if loads or CLASSES.search(name) or name in ("get_peft_model", PREPARES) or (name, of) == ("compile", "torch"):
+    if loads or CLASSES.search(name) or name in ("get_peft_model", *PREPARES) or (name, of) == ("compile", "torch"):
         return MODEL
     return "config" if name == "from_pretrained" and of.endswith("Config") else CONFIGS.get(name, "")

@@ -258,6 +258,8 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
         call = single_call(arguments)
         told.append(call)
         keys |= _of_arguments(call)
+    elif STARTED not in options():
+        keys |= _by_default(found)
     for call in found:
         if call.name in TRAINERS:
             told.append(call)
@@ -280,12 +282,15 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
         keys.setdefault("max_length", _truncated(found))
     if not arguments and not any(call.name in TRAINERS for call in found):
         keys[_EACH] = f"${_EACH}"  # the trainer is in another script
+    elif not any(each.arguments for each in arguments) and STARTED not in options() and not keys.get("use_unsloth"):
+        keys.setdefault(_EACH, 8)  # a trainer with nothing but defaults (transformers, training_args.py)
     more = () if keys.get("use_peft") is True else _frozen(found)
     more = (
         *more,
         *loads_unread(found, trained),
         *of_labels({"num_labels": keys.pop("num_labels", 1)}),
     )
+    more = (*more, *_of_the_run(found, told))
     more = (*more, *changes_unread(changes, adapted=_adapted(found) if keys.get("use_peft") is True else None))
     if any(each.of in UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
@@ -299,6 +304,19 @@ def _shorter(keys: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, Any
     """Return the shorter length of a trainer's and of Unsloth's model's (unsloth 2026.7, models/rl.py)."""
     said = [each["max_length"] for each in (keys, model) if isinstance(each.get("max_length"), int)]
     return {"max_length": min(said)} if len(said) > 1 else {}
+
+
+def _by_default(found: Sequence[Call]) -> dict[str, Any]:
+    """Return the arguments of a trainer that is given none, and `$` for the batch of one whose arguments nobody knows.
+
+    Each of TRL's trainers then makes its own config (trl 1.16, trainer/sft_trainer.py).
+    """
+    trainer = next((each for each in found if each.name in TRAINERS), None)
+    if trainer is None or trainer.arguments.get("args") is not None or trainer.hidden:
+        return {} if trainer is None else {_EACH: f"${_EACH}"}
+    config = trainer.name.replace("Trainer", "Config")
+    known = config if config in (*LEARNT, *ARGUMENT_CLASSES) else ARGUMENT_CLASSES[0]
+    return _of_arguments(Call(known, "", trainer.line, {}))
 
 
 _OF_UNSLOTH: Mapping[str, object] = {_EACH: 4, "gradient_accumulation_steps": 2, "optim": "adamw_8bit"}
@@ -321,6 +339,17 @@ def _as_unsloth(keys: Mapping[str, Any]) -> dict[str, Any]:
     if known and not any(name in keys for name in _PASSES) and each * steps % answers:
         keys[_EACH] = answers
     return keys
+
+
+_DECIDE = ("LoraConfig", "BitsAndBytesConfig", "get_peft_model", "gradient_checkpointing_enable", *PREPARES)
+
+
+def _of_the_run(found: Sequence[Call], told: Sequence[Call]) -> Iterator[Message]:
+    """Yield notes on calls that are counted although only the run decides whether they happen."""
+    loads = [each for each in told if each.name in ("from_pretrained", "from_config")]
+    for each in (*loads, *(each for each in before_training(found) if each.name in _DECIDE)):
+        if each.maybe:
+            yield Message("line {}: only the run decides on {}: it is counted", each.line, each.name)
 
 
 def _adapted(found: Sequence[Call]) -> int:
@@ -493,7 +522,7 @@ def _of_casts(found: Sequence[Call], keys: Mapping[str, Any], changes: Sequence[
     before = before_training(found)
     more = of_model(before, changes)
     few = any(keys.get(name) is True for name in BITS) or named_with_bits(keys)
-    prepared = next((each for each in before if each.name == PREPARES), None)
+    prepared = next((each for each in before if each.name in PREPARES), None)
     if prepared is not None and keys.get("use_unsloth") is not True:
         more |= {PREPARED: True} if few else {"dtype": "float32", "torch_dtype": None}
         if few and prepared.arguments.get("use_gradient_checkpointing", True):

@@ -57,9 +57,10 @@ _FUNCTIONS = frozenset({
     "pprint", "len", "str", "repr", "type", "id", "isinstance", "issubclass", "hasattr", "getattr", "callable",
     "dir", "vars", "list", "iter", "next", "sum", "any", "all", "min", "max", "sorted", "enumerate", "zip", "map",
     "filter", "set", "tuple", "dict", "bool", "info", "debug", "warning", "warn", "error", "pformat", "asdict",
-    "display", "pipeline", "watch", "tqdm", "get_peft_model", "prepare_model_for_kbit_training", "from_pretrained",
-    "for_training", "for_inference", "prepare", "DistributedDataParallel", "DDP", "DataParallel", "accumulate",
-    "train_on_responses_only", "append", "join", "format", "deepcopy",
+    "display", "pipeline", "watch", "tqdm", "get_peft_model", "prepare_model_for_kbit_training",
+    "prepare_model_for_int8_training", "from_pretrained", "for_training", "for_inference", "prepare",
+    "DistributedDataParallel", "DDP", "DataParallel", "accumulate", "train_on_responses_only", "append", "join",
+    "format", "deepcopy",
 })  # fmt: skip
 _KINDS = re.compile(
     r"^(?:print|count|save|push|eval|test|generate|log|show|get|is|has|Data[Cc]ollator|summar|plot|predict|chat|infer)"
