@@ -466,6 +466,11 @@ def test_what_nobody_reads_of_loaders_and_trainers_is_said():
     assert not any("dtype" in note or "not read" in note for note in imported(MADE.format("", "", "")).notes)
 
 
+def test_a_config_that_nothing_takes_is_not_read():
+    found = imported(MADE.format("c = LoraConfig(r=4)", "", ""))
+    assert TYPE not in flat(found.config)
+
+
 def test_arguments_from_elsewhere_are_asked_for():
     text = FULL.replace("SFTConfig(max_length=4096, packing=True)", "made_elsewhere()").replace("SFTConfig, ", "")
     with pytest.raises(MemcoreError, match=r"found \$per_device_train_batch_size"):
@@ -476,7 +481,7 @@ def test_what_only_the_run_decides_on_is_said():
     """OpenBMB/MiniCPM, finetune/finetune.py; attributes of classes are no names: `rank` is 4 there, not here."""
     text = (
         HEAD
-        + "class Own:\n    rank = 4\nrank = 8\nif asked:\n    config = LoraConfig(r=rank)\nSFTTrainer(model, args=SFTConfig())"
+        + "class Own:\n    rank = 4\nrank = 8\nif asked:\n    config = LoraConfig(r=rank)\nSFTTrainer(model, args=SFTConfig(), peft_config=config)"
     )
     found = imported(text)
     assert flat(found.config)[RANK] == 8

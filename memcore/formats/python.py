@@ -74,6 +74,8 @@ class Call:
     """The name that its result is first assigned to."""
     maybe: bool = False
     """Whether only the run decides on it: it stands below a condition."""
+    places: int = 0
+    """Its arguments without a keyword."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,16 +252,20 @@ class _Known:
                 continue
             names = [each.arg for each in function.args.args if each.arg != "self"]
             said = dict(zip(names, node.args, strict=False))
-            said |= {each.arg: each.value for each in node.keywords if each.arg}
+            unsaid = zip(names[len(names) - len(function.args.defaults) :], function.args.defaults, strict=False)
+            said = {**dict(unsaid), **said, **{each.arg: each.value for each in node.keywords if each.arg}}
             for name, value in said.items():
                 given.setdefault(name, []).append(value)
         defaults = {id(each) for function in known.values() for each in function.args.defaults}
         for name, values in given.items():
             free = name not in self.names or id(self.names[name]) in defaults
             alike = len({ast.dump(each) for each in values}) == 1
-            if free and alike and not isinstance(values[0], ast.Name | ast.Starred):
+            same = isinstance(values[0], ast.Name) and values[0].id == name
+            if free and alike and not same and not isinstance(values[0], ast.Starred):
                 self.names[name] = values[0]
-                self.handed.add(name)
+                self.handed |= set() if id(values[0]) in defaults else {name}
+            elif free and not alike:
+                self.several.add(name)
 
     def _fill_in(self, node: ast.If) -> None:
         """An option that nobody has given is what the script gives it: `if args.a is None: args.a = 1`.
@@ -334,12 +340,13 @@ class _Known:
             return self.below
         here, self.below = self.line, {}
         for node in alive(self.tree, 0):
-            if isinstance(node, ast.If):
+            if isinstance(node, ast.If | ast.IfExp):
                 self.line = 0 if self._within(node) else node.lineno
                 test = self.value(node.test, 0)
                 for branch, taken in ((node.body, True), (node.orelse, False)):
                     left = None if _open(test) else bool(test) is taken
-                    inner = () if left is True else (id(each) for one in branch for each in alive(one, 0))
+                    parts = branch if isinstance(branch, list) else [branch]
+                    inner = () if left is True else (id(each) for one in parts for each in alive(one, 0))
                     self.below |= {each: left is None and self.below.get(each, True) for each in inner}
         self.line = here
         return self.below
@@ -436,6 +443,7 @@ class _Known:
                 hidden += sorted({each.id for each in ast.walk(each.value) if isinstance(each, ast.Name)} & self.loose)
             else:
                 hidden.append(str(value).lstrip("$"))
+        hidden += [last(each.value) for each in node.args if isinstance(each, ast.Starred)]
         first = self.value(node.args[0], 0) if node.args and not isinstance(node.args[0], ast.Starred) else None
         of = self.objects.base(self._class_of(last(node.func.value))) if isinstance(node.func, ast.Attribute) else ""
         name = last(node.func)
@@ -443,7 +451,7 @@ class _Known:
         arguments = {each: self.value(said, 0) for each, said in own.items()} | arguments
         name = self.objects.base(name)
         into, maybe = self.objects.given.get(id(node), ""), self._branches().get(id(node), False)
-        return Call(name, of, node.lineno, arguments, first, tuple(hidden), into, maybe)
+        return Call(name, of, node.lineno, arguments, first, tuple(hidden), into, maybe, len(node.args))
 
     def _class_of(self, name: str) -> str:
         """Return the class that a name stands for, if the script gives it one: `kind = AutoModelForCausalLM`."""

@@ -309,6 +309,8 @@ class _Walk:
             names = names[1:] if names[:1] == ["self"] else names
             said = [*zip(names, node.args, strict=False), *((each.arg or "", each.value) for each in node.keywords)]
             return self.enter(function, {each: kept for each, value in said if (kept := self._of(value, deep))}, deep)
+        if name == "vars" and node.args:
+            return self._of(node.args[0], deep)
         if name == "getattr" and (of := self._of(node.args[0], deep) if node.args else None) is not None:
             return _part_of(
                 of, str(node.args[1].value) if len(node.args) > 1 and isinstance(node.args[1], ast.Constant) else ANY

@@ -250,23 +250,10 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     other = next((each for each in found if each.name in OTHERS), None)
     if other is not None:
         raise UnsupportedError(other.name, "found in line {}; this method is not supported yet", other.line)
-    keys: dict[str, Any] = {}
     told: list[Call] = []
     arguments = [each for each in found if each.name in (*ARGUMENT_CLASSES, *LEARNT)]
     arguments = [each for each in arguments if each.arguments] or arguments
-    if arguments:
-        call = single_call(arguments)
-        told.append(call)
-        keys |= _of_arguments(call)
-    elif STARTED not in options():
-        keys |= _by_default(found)
-    for call in found:
-        if call.name in TRAINERS:
-            told.append(call)
-            keys |= _of_trainer(call)
-            method = LEARNT.get(call.name.replace("Trainer", "Config"))
-            if method is not None:
-                keys = {**_unadapted(), METHOD: method, **keys}
+    keys = _of_trainers(found, arguments, told)
     keys |= _of_peft(found, told)
     trained = trained_lines(changes)
     model = of_loads(found, told, named="model_name_or_path" in keys, trained=trained)
@@ -284,20 +271,36 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
         keys[_EACH] = f"${_EACH}"  # the trainer is in another script
     elif not any(each.arguments for each in arguments) and STARTED not in options() and not keys.get("use_unsloth"):
         keys.setdefault(_EACH, 8)  # a trainer with nothing but defaults (transformers, training_args.py)
-    more = () if keys.get("use_peft") is True else _frozen(found)
-    more = (
-        *more,
-        *loads_unread(found, trained),
-        *of_labels({"num_labels": keys.pop("num_labels", 1)}),
-    )
-    more = (*more, *_of_the_run(found, told))
-    more = (*more, *changes_unread(changes, adapted=_adapted(found) if keys.get("use_peft") is True else None))
+    adapted = keys.get("use_peft") is True
+    more: tuple[str, ...] = (
+        *(() if adapted else _frozen(found)), *loads_unread(found, trained),
+        *of_labels({"num_labels": keys.pop("num_labels", 1)}), *_of_the_run(found, told),
+        *changes_unread(changes, adapted=_adapted(found) if adapted else None),
+    )  # fmt: skip
     if any(each.of in UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
         more = (*more, "fast_inference: vLLM's cache is not counted")
     if keys.get("use_unsloth") is True and arguments and arguments[0].name not in ARGUMENT_CLASSES[:2]:
         keys = _as_unsloth(keys)
     return {name: value for name, value in keys.items() if value is not None}, (*_hidden(told), *more)
+
+
+def _of_trainers(found: Sequence[Call], arguments: Sequence[Call], told: list[Call]) -> dict[str, Any]:
+    """Return the keys of the trainers and of their arguments, which `arguments` make."""
+    keys: dict[str, Any] = {}
+    if arguments:
+        told.append(single_call(arguments))
+        keys |= _of_arguments(told[0])
+    elif STARTED not in options():
+        keys |= _by_default(found)
+    for call in found:
+        if call.name in TRAINERS:
+            told.append(call)
+            keys |= _of_trainer(call)
+            method = LEARNT.get(call.name.replace("Trainer", "Config"))
+            if method is not None:
+                keys = {**_unadapted(), METHOD: method, **keys}
+    return keys
 
 
 def _shorter(keys: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,7 +315,7 @@ def _by_default(found: Sequence[Call]) -> dict[str, Any]:
     Each of TRL's trainers then makes its own config (trl 1.16, trainer/sft_trainer.py).
     """
     trainer = next((each for each in found if each.name in TRAINERS), None)
-    if trainer is None or trainer.arguments.get("args") is not None or trainer.hidden:
+    if trainer is None or trainer.arguments.get("args") is not None or trainer.hidden or trainer.places > 1:
         return {} if trainer is None else {_EACH: f"${_EACH}"}
     config = trainer.name.replace("Trainer", "Config")
     known = config if config in (*LEARNT, *ARGUMENT_CLASSES) else ARGUMENT_CLASSES[0]
@@ -339,6 +342,16 @@ def _as_unsloth(keys: Mapping[str, Any]) -> dict[str, Any]:
     if known and not any(name in keys for name in _PASSES) and each * steps % answers:
         keys[_EACH] = answers
     return keys
+
+
+def _taken(found: Sequence[Call], name: str) -> bool:
+    """Return whether a config may be given to a trainer or a loader of the script; nothing else takes it unseen."""
+    puts = ("get_peft_model", "add_adapter", "get_peft_config")
+    trains = any(each.name in TRAINERS and each.line for each in found)  # in files of objects, no line takes another
+    if not trains or any(each.name in puts for each in found):
+        return True
+    takers = [each for each in found if each.name in (*TRAINERS, "from_pretrained")]
+    return any(each.arguments.get(name) is not None or each.hidden for each in takers)
 
 
 _DECIDE = ("LoraConfig", "BitsAndBytesConfig", "get_peft_model", "gradient_checkpointing_enable", *PREPARES)
@@ -462,7 +475,7 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     whole = any(each.of in UNSLOTH and each.arguments.get("full_finetuning") is True for each in found)
     fast = [each for each in found if each.name == "get_peft_model" and each.of in UNSLOTH and not whole]
     fast = before_training(found, fast) or fast
-    plain = [each for each in found if each.name == "LoraConfig"]
+    plain = [each for each in found if each.name == "LoraConfig" and _taken(found, "peft_config")]
     made = next((each for each in found if each.name == "get_peft_model" and each.of not in UNSLOTH), None)
     if made is not None and not plain and not fast and not any(each.name == "get_peft_config" for each in found):
         message = (

@@ -15,7 +15,7 @@ from memcore.messages import Message, joined
 from memcore.tools.altered import is_read
 
 _OF_TEXTS = ("startswith", "endswith", "split", "replace", "lower", "strip", "join", "format", "count", "find", "get",
-             "items", "keys", "values", "append")  # fmt: skip
+             "items", "keys", "values")  # fmt: skip
 _OF_TENSORS = (
     "numel",
     "size",
