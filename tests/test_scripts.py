@@ -467,8 +467,10 @@ def test_what_nobody_reads_of_loaders_and_trainers_is_said():
 
 
 def test_a_config_that_nothing_takes_is_not_read():
-    found = imported(MADE.format("c = LoraConfig(r=4)", "", ""))
-    assert TYPE not in flat(found.config)
+    found = imported(MADE.format("c = LoraConfig(r=4)\nq = BitsAndBytesConfig(load_in_4bit=True)", "", ""))
+    assert not {TYPE, BITS} & flat(found.config).keys()
+    assert [str(note) for note in found.notes if "()" in note] == [
+        "line 10: not read: LoraConfig()", "line 11: not read: BitsAndBytesConfig()"]  # fmt: skip
 
 
 def test_arguments_from_elsewhere_are_asked_for():

@@ -94,7 +94,7 @@ def of_loads(found: Sequence[Call], told: list[Call], *, named: bool, trained: C
         keys["model_name_or_path"] = _named_by(loads[0], found)
         if not named and all(_LABELS.search(each.of) for each in loads):
             keys |= {METHOD: CLASSIFIES, "num_labels": given.get("num_labels", 2)}
-    bits = [each for each in scope if each.name == "BitsAndBytesConfig"]
+    bits = [each for each in scope if each.name == "BitsAndBytesConfig" and taken(found, each.name)]
     others = _OTHER_BITS - {*_BY_NAME} if named_with_bits(keys) else _OTHER_BITS
     other = next((each for each in scope if each.name in others and each.arguments.get("dequantize") is not True), None)
     if other is not None and not bits:
@@ -110,6 +110,27 @@ def of_loads(found: Sequence[Call], told: list[Call], *, named: bool, trained: C
         few = any(keys.get(name) for name in BITS) or named_with_bits(keys)
         keys["dtype"] = "auto" if few else "float32"
     return keys
+
+
+TAKEN_AS: Mapping[str, str] = {"LoraConfig": "peft_config", "BitsAndBytesConfig": "quantization_config"}
+"""Configs, and the argument by which trainers and loaders take each."""
+
+
+def taken(found: Sequence[Call], config: str) -> bool:
+    """Return whether something in a script may take a config of this class; true for one without its trainer."""
+    name = TAKEN_AS[config]
+    puts = ("get_peft_model", "add_adapter", "get_peft_config") if name == "peft_config" else ()
+    trains = any(each.name in TRAINERS and each.line for each in found)  # files of objects have no lines
+    if not trains or any(each.name in puts for each in found):
+        return True
+    for each in found:
+        values = [
+            each.arguments.get(name),
+            *(said.get(name) for said in each.arguments.values() if isinstance(said, dict)),
+        ]
+        if any(value is not None for value in values) or (each.hidden and each.name in (*TRAINERS, "from_pretrained")):
+            return True
+    return False
 
 
 def _trained_first(scope: Sequence[Call], trained: Collection[int]) -> list[Call]:

@@ -36,6 +36,7 @@ from memcore.tools.loads import (
     OF_LOOP,
     OTHERS,
     PREPARES,
+    TAKEN_AS,
     TRAINERS,
     UNSLOTH,
     before_training,
@@ -46,6 +47,7 @@ from memcore.tools.loads import (
     of_loads,
     role_of,
     single_call,
+    taken,
     trained_lines,
 )
 from memcore.tools.methods import METHOD, REFERENCE, of_labels
@@ -344,24 +346,17 @@ def _as_unsloth(keys: Mapping[str, Any]) -> dict[str, Any]:
     return keys
 
 
-def _taken(found: Sequence[Call], name: str) -> bool:
-    """Return whether a config may be given to a trainer or a loader of the script; nothing else takes it unseen."""
-    puts = ("get_peft_model", "add_adapter", "get_peft_config")
-    trains = any(each.name in TRAINERS and each.line for each in found)  # in files of objects, no line takes another
-    if not trains or any(each.name in puts for each in found):
-        return True
-    takers = [each for each in found if each.name in (*TRAINERS, "from_pretrained")]
-    return any(each.arguments.get(name) is not None or each.hidden for each in takers)
-
-
 _DECIDE = ("LoraConfig", "BitsAndBytesConfig", "get_peft_model", "gradient_checkpointing_enable", *PREPARES)
 
 
 def _of_the_run(found: Sequence[Call], told: Sequence[Call]) -> Iterator[Message]:
-    """Yield notes on calls that are counted although only the run decides whether they happen."""
+    """Yield notes on configs that nothing takes, and on calls that count although only the run decides on them."""
     loads = [each for each in told if each.name in ("from_pretrained", "from_config")]
+    for name in TAKEN_AS:
+        idle = [each for each in found if each.name == name and not taken(found, name)]
+        yield from (Message("line {}: not read: {}", each.line, joined("", (name, "()"))) for each in idle)
     for each in (*loads, *(each for each in before_training(found) if each.name in _DECIDE)):
-        if each.maybe:
+        if each.maybe and (each.name not in TAKEN_AS or taken(found, each.name)):
             yield Message("line {}: only the run decides on {}: it is counted", each.line, each.name)
 
 
@@ -475,7 +470,7 @@ def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
     whole = any(each.of in UNSLOTH and each.arguments.get("full_finetuning") is True for each in found)
     fast = [each for each in found if each.name == "get_peft_model" and each.of in UNSLOTH and not whole]
     fast = before_training(found, fast) or fast
-    plain = [each for each in found if each.name == "LoraConfig" and _taken(found, "peft_config")]
+    plain = [each for each in found if each.name == "LoraConfig" and taken(found, each.name)]
     made = next((each for each in found if each.name == "get_peft_model" and each.of not in UNSLOTH), None)
     if made is not None and not plain and not fast and not any(each.name == "get_peft_config" for each in found):
         message = (
