@@ -235,6 +235,7 @@ def test_arguments_that_are_elsewhere_are_said(before):
         ("given['a']", 1),
         ("n in (2, 3) and torch.cuda.get_device_capability()[0] >= 8", True),
         ("chosen", "yes"),
+        ("'chat' in 'A/Chat'.lower()", True),
         ("maybe", "$maybe"),
         ("unknown(1)", "$unknown"),
         ("2 ** 9999999", "$EXPRESSION"),

@@ -31,6 +31,7 @@ _TORCH: Mapping[str, str] = {"half": "float16", "float": "float32"}
 _TYPES: Mapping[str, Callable[[Any], Any]] = {"int": int, "str": str, "float": float}
 _SWITCHES: Mapping[object, bool] = {"store_true": False, "store_false": True}
 """What options are that only switch something, unless somebody does (Lib/argparse.py)."""
+_OF_TEXTS = frozenset({"split", "lower", "upper", "strip"})
 _REMOVING = frozenset({"pop", "popitem", "clear", "setdefault"})
 _JOINING = frozenset({"Path", "PurePath", "join", "joinpath"})
 _LARGEST, _LARGE, _LONGEST = 2**63, 4096, 2**20
@@ -562,10 +563,10 @@ class _Known:
                 return _TYPES[name](values[0])
             except (ValueError, TypeError, OverflowError):
                 return NotImplemented
-        if name == "split" and isinstance(node.func, ast.Attribute) and len(values) < 2:
+        if name in _OF_TEXTS and isinstance(node.func, ast.Attribute) and len(values) < 2:
             text = self.value(node.func.value, deep)
-            if isinstance(text, str) and not _open(text) and (not values or (isinstance(values[0], str) and values[0])):
-                return text.split(*values)
+            if isinstance(text, str) and not _open(text) and all(isinstance(each, str) and each for each in values):
+                return getattr(text, name)(*(values if name == "split" else ()))
         if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
             return _path(values)
         if name == "dict" and not values:
