@@ -64,7 +64,7 @@ _FUNCTIONS = frozenset({
 })  # fmt: skip
 _KINDS = re.compile(
     r"^(?:print|count|save|push|eval|test|generate|log|show|get|is|has|Data[Cc]ollator|summar|plot|predict|chat|infer)"
-    r"|infer|Trainer$|Callback$|Streamer$|summary$|Collator\w*$"
+    r"|infer|Trainer$|Callback$|Streamer$|summary$|Collator\w{0,40}$"
 )
 """Functions by what their names say that they do: print, count, save, evaluate, and the like."""
 _VALUES = frozenset({
@@ -78,10 +78,11 @@ _FILLED = frozenset({"hf_device_map", "generation_config", "state_dict", "train_
 _PARTS = re.compile(
     r"^(?:generation_config|model_tags|warnings_issued|is_parallelizable|model_parallel|name_or_path|tokenizer"
     r"|label_names|can_return_loss|data_collator|train_dataset|eval_dataset|processing_class|compute_metrics"
-    r"|callback_handler|state)\b|\bconfig\.(?:use_cache|pretraining_tp|\w+_token_id|num_labels|\w*2\w+|forced_\w+|suppress_tokens"
-    r"|begin_suppress_tokens|tokenizer_class|_name_or_path|architectures|task_specific_params|keys_to_ignore\w*"
-    r"|max_length|min_length|max_new_tokens|num_beams|early_stopping|no_repeat_ngram_size|length_penalty"
-    r"|return_dict|torch_dtype|name_or_path|chat_template)$|^(?:use_cache|pretraining_tp|\w+_token_id)$"
+    r"|callback_handler|state)\b|\bconfig\.(?:use_cache|pretraining_tp|\w{1,40}_token_id|num_labels|\w{0,40}2\w{1,40}"
+    r"|forced_\w{1,40}|suppress_tokens|begin_suppress_tokens|tokenizer_class|_name_or_path|architectures"
+    r"|task_specific_params|keys_to_ignore\w{0,40}|max_length|min_length|max_new_tokens|num_beams|early_stopping"
+    r"|no_repeat_ngram_size|length_penalty|return_dict|torch_dtype|name_or_path|chat_template)$"
+    r"|^(?:use_cache|pretraining_tp|\w{1,40}_token_id)$"
 )
 """Parts that may be set to anything: keys of configs that generation and files have, and the trainer's data."""
 _METHODS_OF_CLASSES = re.compile(
