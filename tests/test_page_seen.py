@@ -214,7 +214,7 @@ def test_accessibility_of_everything_that_opens(browser, site):
     view(page, "overview")
     page.locator('#legend [data-part="parameters"]').click()
     expect(page.locator("#drawer")).to_be_visible()
-    on_every_ground(page, "drawer", "#drawer, #answer")
+    on_every_ground(page, "drawer", "#drawer, #answer", GROUNDS[:1])
     page.keyboard.press("Escape")
     for dialog in ("presets", "import", "plans", "help"):
         page.evaluate(f"document.getElementById('{dialog}').showModal()")
@@ -226,7 +226,7 @@ def test_accessibility_of_everything_that_opens(browser, site):
     page.keyboard.press("Escape")
     page.evaluate(f"location.hash = '{SERVED}'")
     expect(page.locator("#timeline svg.users")).to_be_visible()
-    on_every_ground(page, "a server", "#sentence, #top, #bar-part, #answer")
+    on_every_ground(page, "a server", "#sentence, #top, #bar-part, #answer", GROUNDS[:1])
     context.close()
 
 
