@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import string
+from html import escape
 from xml.etree import ElementTree
 
 import pytest
@@ -375,6 +376,9 @@ def test_a_question_begins_a_job_of_its_own():
     shown = visit.fields["hardware.accelerator"]
     assert "A100" in shown["error"]
     assert shown["note"] == ""
+    assert visit.last("task") == "serve"
+    hidden = {path: visit.fields[path]["hidden"] for path in ("inference.batch_size", "training.sequence_length")}
+    assert hidden == {"inference.batch_size": False, "training.sequence_length": True}
 
 
 def test_a_question_leaves_names_alone():
@@ -679,7 +683,9 @@ def test_every_stage_of_a_giant_is_drawn(name):
 
 def test_a_log_beside_the_answer():
     """What was pasted stands beside the answer, also after an edit, in both languages, and becomes a measured case."""
-    visit = Visit(ON_EIGHT).do("reconcile", value="step: 10  memory: 38.25GiB(48.3%)", also="")
+    printed = "step: 10  memory: 38.25GiB(48.3%)"
+    visit = Visit(ON_EIGHT).do("import", names=["run.txt"], files=[printed], entry=1)
+    visit.do("reconcile", value=visit.last("log"), also="")
     assert "38.2 GiB" in visit.html["reconciled"]
     assert "✓ inside" in visit.html["reconciled"]
     visit.do("case", way="save")
@@ -970,15 +976,16 @@ def exported_as(visit, kind):
 @pytest.mark.parametrize(
     "text",
     ["", "{", "hello", "[]", '{"a": 1}', HOSTILE, "<svg><metadata>{</metadata></svg>", "x" * 2_000_000,
-     "torchrun pretrain_gpt.py --num-layers 2 --img-h <img"],
+     "torchrun pretrain_gpt.py --num-layers 2 --img-h <img", "\ufffdPNG\r\n\x1a\n\0\0"],
 )  # fmt: skip
 def test_a_wrong_import_changes_nothing(text):
-    """Files that are not understood are refused with a reason, and nothing of them becomes markup."""
+    """Files that are not understood are refused by name with a reason, and nothing of them becomes markup."""
     visit = Visit()
     before = visit.session.config
     visit.do("import", name=HOSTILE, files=[text], entry=1)
     assert visit.session.config == before
-    assert visit.html["import-error"]
+    assert escape(HOSTILE) in visit.html["import-error"] or "pretrain" in text
+    assert not visit.last("stale")
     assert "<img" not in visit.html["import-error"] + visit.html["problems"]
 
 

@@ -10,7 +10,7 @@ from memcore.config.devices import node_of
 from memcore.config.knobs import TIERS
 from memcore.formats.tool import Tool
 from memcore.hardware import USUAL
-from memcore.i18n.page import say, translated
+from memcore.i18n.page import say, sentence, translated
 from memcore.messages import listed
 from memcore.questions.costs import Range
 from memcore.questions.describe_serving import pace_in_words, serving_verdict, span_data
@@ -158,8 +158,7 @@ def _changes(changes: Sequence[Step]) -> Iterator[str]:
     """Yield each reason once, over the settings that it changes."""
     yield "  " + say("cli-changes")
     for why in dict.fromkeys(each.why for each in changes):
-        said = translated(why)
-        yield "    " + say("stop", text=f"{said[:1].upper()}{said[1:]}")
+        yield "    " + sentence(translated(why))
         yield from table(
             (f"      {each.path}", f"{_said(each.before)} -> {_said(each.after)}")
             for each in changes
