@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 
 from memcore.errors import MemcoreError, problems_of
-from memcore.formats.python import code_of
+from memcore.formats.notebooks import code_of
 from memcore.questions.reconciling.lines import FIRST, LEAST, LINES, STARTS, SUM, UNITS, Line, Meaning
 from memcore.records import dataclass
 from memcore.units import GB, GiB, MiB
