@@ -165,14 +165,17 @@ def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
     total = _gpus(read, groups)
     tensors = groups["{} tensor"]
     ranks = max(total // (groups["{} pipeline"] * tensors), 1)
-    if not engine.distributed and ranks > 1:
-        path = EngineSettings.type
-        if tensors > 1:
-            said = "'none' has no data parallelism, but the layout has {} data-parallel groups; allowed: {}"
-            read.refuse(path, said, ranks, "fsdp")
-        else:
-            said = "'none' runs on one GPU, found hardware.num_gpus {}; allowed: {}"
-            read.refuse(path, said, total, "ddp, fsdp")
+    if not engine.distributed and ranks > 1 and tensors > 1:
+        read.refuse(
+            EngineSettings.type,
+            "'none' has no data parallelism, but the layout has {} data-parallel groups; allowed: {}",
+            ranks,
+            "fsdp",
+        )
+    elif not engine.distributed and ranks > 1:
+        read.refuse(
+            EngineSettings.type, "'none' runs on one GPU, found hardware.num_gpus {}; allowed: {}", total, "ddp, fsdp"
+        )
     return total, _shards(read, ranks)
 
 
