@@ -176,6 +176,8 @@ class Sharding:
     """FSDP1 gathers the next unit of the backward pass before the one at hand runs."""
     limits_gathers: bool = True
     """FSDP1's host waits for the GPU before it gathers a third unit."""
+    broadcasts: bool = True
+    """FSDP1 broadcasts the parameters of units that it makes (`sync_module_states`)."""
     delays_experts: bool = False
     """Weight gradients of routed experts are computed after those of inputs, outside of the engine's hooks."""
     bucket_views: bool = False
