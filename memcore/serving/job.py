@@ -28,7 +28,7 @@ from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
 from memcore.serving.changes import ServerChange
 from memcore.serving.checkpoint import Raw, Stored, own_cache, own_dtype, own_format, text_config
-from memcore.serving.formats import BYTES, FORMATS
+from memcore.serving.formats import BYTES, FORMATS, IS_GGUF
 from memcore.serving.inference import Inference
 from memcore.serving.recipes import CACHES_IN_FP8, NATIVE, stored_as
 from memcore.serving.repositories import published
@@ -553,8 +553,7 @@ def _refuse_gguf(read: Defaults, served: _Served, server: Server) -> None:
     """
     name = read.given(Inference.quantization) or served.format
     if not server.loads_gguf and name is not None and name not in (*FORMATS, *BYTES):
-        message = "found {}; GGUF files are not supported yet with {}; llama.cpp and Ollama serve them"
-        raise UnsupportedError(Inference.quantization, message, name, server.title)
+        raise UnsupportedError(Inference.quantization, IS_GGUF, name, server.title)
 
 
 def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Stored, ...]]:
