@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_planned_recipes import ADAPTER, AGAIN, FORMAT, FULL, NF4, PRE, gpus, serve, train
+from test_planned_recipes import ADAPTER, AGAIN, FORMAT, FULL, LORA, NF4, OPTIMIZER, PRE, gpus, serve, train
 
 from memcore import ConfigError, MemcoreError, estimate, plan
 from memcore.faces.cli import main
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.machine
 
 
 def test_there_is_a_choice():
-    """The page's example has three plans, of which each frees more than the one before; 8-bit weights would free nothing."""
-    found = plan(EXAMPLE).plans
+    """The page's example has three safe plans, of which each frees more than the one before; 8-bit weights free nothing."""
+    found = [each for each in plan(EXAMPLE).plans if each.safe]
     assert [each.tier for each in found] == ["same", "quantized", "transfer"]
     assert found[0].headroom < found[1].headroom < found[2].headroom
 
@@ -40,8 +40,8 @@ def test_without_a_plan_the_limit_and_the_least_are_said():
         (serve("qwen3-32b", 32768, gpus(2, "rtx-4090"), "sglang", batch_size=16), 2, {"work", "hardware"}),
         (serve("llama-3.1-405b", 8192, gpus(1, "t4")), 1, {"hardware"}),
         (serve("llama-3.1-8b", 131072, gpus(1, "l4"), "tensorrt-llm", batch_size=64), 2, {"work", "hardware"}),
-        (train("llama-3.1-405b", 4096, gpus(1, "t4")), 2, {"hardware"}),
-        (train("deepseek-v3", 4096, gpus(8)), 1, {"transfer", "hardware"}),
+        (train("llama-3.1-405b", 4096, gpus(1, "t4")), 1, {"hardware"}),
+        (train("deepseek-v3", 4096, gpus(8)), 1, {"hardware"}),
     ],
 )
 def test_there_is_always_a_way(job, least, tiers):
@@ -334,6 +334,34 @@ def test_experts_are_quantized_too():
     assert 60 < first.found.device.expected / 2**30 < 70
     assert "quantize_moe_experts: true" in first.exports["axolotl"]
     assert first.left_out == ()
+
+
+@pytest.mark.parametrize(
+    ("job", "loops"),
+    [
+        (train("llama-3.1-405b", 4096, gpus(64), adapter=LORA, activation_checkpointing="full"), {"megatron-swift"}),
+        (train("phi-4", 2048, gpus(1)), {"torchtune"}),
+        (train("gpt-oss-20b", 2048, gpus(1, "rtx-4090"), adapter=LORA, quantization="nf4"), {"unsloth"}),
+    ],
+)
+def test_a_plan_names_the_loop_that_runs_all_of_it(job, loops):
+    """LoRA with Megatron needs a loop around it, a step in the backward pass torchtune, experts in 4 bits Unsloth."""
+    found = [each for each in plan(job).plans if loops & each.exports.keys()]
+    assert found
+    for each in found:
+        assert each.left_out == ()
+        assert estimate(each.config).device.expected == each.found.device.expected
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_would_not_run_is_not_proposed(number):
+    """Neither 4-bit weights that DeepSpeed offloads, nor what bitsandbytes has for one GPU alone on two."""
+    found = plan(train("gemma-3-27b-it", 4096, gpus(number, "rtx-4090"), adapter=LORA, quantization="nf4")).plans
+    assert any(each.safe for each in found)
+    for each in found:
+        assert each.config.get("engine.offload_param") is None
+        assert number == 1 or "bnb_4bit_quant_storage" in "".join(each.exports.values())
+        assert number == 1 or not str(each.config.get(OPTIMIZER)).startswith("paged")
 
 
 def test_a_named_framework_loses_no_plans():

@@ -24,6 +24,8 @@ class Knob:
     """It says something only where a job is divided so: `tensor`, `stages` … ; empty: always."""
     unless: str = ""
     """It says nothing where a job is divided so; empty: always."""
+    alone: bool = False
+    """It runs on one GPU only: ranks cannot shard what it sets."""
     why: str
     made: Callable[[Any], Settings | None] | None = None
     """What it sets besides, of a job; None: it does not apply."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -17,6 +17,7 @@ from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.formats.tool import Tool
 from memcore.hardware import BOARD_WATTS
+from memcore.memory.estimate import Estimate
 from memcore.messages import Message, joined, listed
 from memcore.questions.costs import Range, seconds_of
 from memcore.questions.describe import when
@@ -28,9 +29,10 @@ from memcore.questions.planning.serving import Served, Servings
 from memcore.questions.planning.training import Candidate, Trainings
 from memcore.questions.roofline import roofline_for
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
+from memcore.questions.solving import Pieces
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
-from memcore.tools import TOOLS, Exported, exported, tools_of
+from memcore.tools import TOOLS, Exported, exported, loops_of, tools_of
 from memcore.units import format_bytes
 
 KEEP, MOST = 6, 90
@@ -178,7 +180,7 @@ class Proposal:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Return the settings that the plan changes and `exports` does not set, each with the reason."""
+        """Return the settings of the plan that `exports` does not set, each with the reason."""
         return () if self._own is None else self._own.reasons
 
     @cached_property
@@ -186,14 +188,26 @@ class Proposal:
         return self.export()
 
     def export(self, brought: Tool | None = None) -> Exported | None:
-        """Return the plan as its tool's text, and what it changes that is not in the text; None if no format covers it.
+        """Return the plan as its tool's text, and what is not in the text; None if no format covers it.
 
         `brought` is the tool whose file the job came in, which is written again where it runs the plan. Where nobody
-        named a tool, or that one does not have the plan's method, it is the first of those whose text says most of what
-        the plan changes.
+        named a tool, or that one does not have the plan's method, it is the first of those whose text says most of it.
         """
         found = self._exported(brought)
         return found if brought is None or self._is_said_by(brought, found) else self._own
+
+    @cached_property
+    def is_said(self) -> bool:
+        """Return whether a tool's text says all of the plan, but for the hardware that it runs on."""
+        return self._own is not None and not self.unsaid
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        """Return the settings that the tool's text does not say, but for the hardware."""
+        own = self._own
+        if own is None:
+            return frozenset()
+        return frozenset(each for each in own.left_out if not each.startswith("hardware.")).difference(own.wanted)
 
     def is_run_by(self, tool: Tool) -> bool:
         """Return whether a tool has the plan's engine and method, so that its file says them."""
@@ -205,12 +219,13 @@ class Proposal:
 
     def _exported(self, brought: Tool | None) -> Exported | None:
         taken = {each.path: each.value for each in self.found.assumptions}
-        changed = {MODEL, *(each.path for each in self.changes)}
+        given = (path for path in self.asked.values if path.startswith(("training.", "engine.", "parallelism.")))
+        told = {MODEL, *given, *(each.path for each in self.changes)}
         best: Exported | None = None
         for tool in tools_of(self.config, brought):
             with suppress(MemcoreError):
                 found = exported(self.config, tool.name, taken)
-                lost = [each for each in zip(found.left_out, found.reasons, strict=True) if each[0] in changed]
+                lost = [each for each in zip(found.left_out, found.reasons, strict=True) if each[0] in told]
                 if best is None or len(lost) < len(best.left_out):
                     left, reasons = tuple(path for path, _ in lost), tuple(why for _, why in lost)
                     best = replace(found, left_out=left, reasons=reasons)
@@ -343,13 +358,17 @@ def plan_by_piece(
         else Trainings(asked_of(asked, found.job), bench, tiers)
     )
     chosen: tuple[Proposal, ...] = ()
+    known: dict[int, Proposal] = {}
     for candidates in search.candidates():
         if candidates is None:
             yield None
             continue
         proposals = map(partial(_proposal, found, bench), candidates)
         chosen = _chosen(proposals, TOOLS.get(tool or ""), keep)
-        first = tuple(each for each in chosen if each.safe and each.host_room is None)
+        is_said = tool is not None or isinstance(found, ServingEstimate)
+        if not is_said:
+            chosen = yield from _said(chosen, bench, known)
+        first = tuple(each for each in chosen if each.safe and each.host_room is None and (is_said or each.is_said))
         if len(first) == keep:
             break
         yield Planned(asked, found, first, None, bench.count)
@@ -390,6 +409,49 @@ def _chosen(proposals: Iterable[Proposal], tool: Tool | None, keep: int) -> tupl
     named = {id(each) for each in own}
     more = _different((each for each in every if id(each) not in named), keep) if len(own) < FEW else []
     return (*own, *more)[:keep]
+
+
+def _said(chosen: Sequence[Proposal], bench: Bench, known: dict[int, Proposal]) -> Pieces[tuple[Proposal, ...]]:
+    """Return plans as a tool runs them; those that no tool's text says come last, before those of other hardware.
+
+    Before these stand those that are safe no more where a training loop is named.
+
+    `known`: what came of plans that were chosen before, by the identity of their estimate.
+    """
+    for each in chosen:
+        if id(each.found) not in known:
+            known[id(each.found)] = yield from _in_a_loop(each, bench)
+    pairs = [(known[id(each.found)], each.safe) for each in chosen]
+    pairs.sort(key=lambda pair: (pair[0].tier in ("work", "hardware"), not pair[0].is_said, pair[1] > pair[0].safe))
+    return tuple(each for each, _ in pairs)
+
+
+def _in_a_loop(each: Proposal, bench: Bench) -> Pieces[Proposal]:
+    """Return a plan as the first tool runs all of it: one that needs no name, or a training loop that nobody named.
+
+    A loop has defaults of its own. What costs nothing is left to a tool that has no word for it.
+    """
+    if each.is_said:
+        return each
+    for loop in (None, *loops_of(each.config)):
+        again = each if loop is None else (yield from _with(each, loop.needs, loop.title, bench))
+        spare = {path for knob in each.knobs if not knob.source for path in knob.to}
+        lost = again.unsaid if again is not None else frozenset()
+        if again is not None and lost and lost <= spare:
+            again = yield from _with(again, {path: each.asked.get(path) for path in lost}, again.way, bench)
+        if again is not None and again.is_said:
+            return again
+    return each
+
+
+def _with(each: Proposal, changes: Mapping[str, object], way: str, bench: Bench) -> Pieces[Proposal | None]:
+    """Return a plan with some changes; None if it is refused or does not fit."""
+    bench.most = max(bench.most, bench.count + 1)
+    found = yield from bench.with_(each.config, changes)
+    if not isinstance(found, Estimate) or not bench.holds(found):
+        return None
+    cost, safe = bench.cost(found), bench.safe(found)
+    return replace(each, way=way, found=found, seconds=seconds_of(cost), tokens=cost.tokens, safe=safe)
 
 
 _HARDWARE = frozenset({Hardware.num_gpus, Hardware.accelerator})

@@ -11,6 +11,7 @@ from dataclasses import replace
 from memcore import registry
 from memcore.config.knobs import TIERS, Knob, Method, Settings
 from memcore.config.training import Training
+from memcore.networks.adapter_kinds import ADAPTER_KINDS
 from memcore.networks.adapters import mixer_names
 from memcore.trace.job import Job
 
@@ -79,9 +80,28 @@ _INT8 = Knob(
     title="Frozen weights in int8",
     to={Training.quantization: "int8"},
     when=_NF4.when,
+    alone=True,
     why="frozen weights take a byte each",
     quality="weights are rounded to 8 bits, outliers are not; arXiv 2208.07339 reports the same scores as 16 bits",
-    source="arXiv 2208.07339; bitsandbytes, nn/modules.py, Linear8bitLt",
+    source="arXiv 2208.07339; bitsandbytes, nn/modules.py, Linear8bitLt; "
+    "LLaMA-Factory, model/model_utils/quantization.py",
+)
+_DOUBLE = Knob(
+    title="Doubly quantized weights",
+    to={Training.quantization: "nf4-double"},
+    when={Training.quantization: ("nf4",)},
+    why="the scales of NF4's blocks are quantized too: 4.13 bits for each weight instead of 4.5",
+    quality="arXiv 2305.14314 finds no loss from quantized scales",
+    source="arXiv 2305.14314, section 3; bitsandbytes, functional.py, quantize_4bit, compress_statistics",
+)
+_PAGED = Knob(
+    title="Paged AdamW with 8-bit states",
+    to={Training.optimizer.name: "paged-adamw-8bit", Training.optimizer.implementation: None},
+    when={Training.optimizer.name: (None, "adamw", "adam"), Training.adapter.type: tuple(ADAPTER_KINDS)},
+    alone=True,
+    why="two bytes of moments for each parameter of the adapters, which may move to the host while the GPU is full",
+    quality=_EIGHT_BITS.quality,
+    source="arXiv 2305.14314, section 3; bitsandbytes, optim/adamw.py; axolotl, utils/schemas/validation.py",
 )
 _NARROW = (None, "bf16", "fp16", "fp16-mixed", "fp8-mixed")
 _BASE = Knob(
@@ -106,6 +126,7 @@ _MIXED: tuple[Settings, ...] = ({}, {Training.precision: "bf16-mixed"})
 _COMMON: tuple[Method, ...] = (
     Method("same", ()),
     Method("states", (_EIGHT_BITS,), _EITHER),
+    Method("states", (_PAGED,)),
     Method("method", (_PURE,), spare=True),
     Method("method", (_PURE, _EIGHT_BITS), _EITHER, spare=True),
     Method("method", (_LORA, _BASE), _MIXED),
@@ -117,6 +138,8 @@ _COMMON: tuple[Method, ...] = (
     Method("quantized", (_LORA_AT_ATTENTION, _NF4), narrow=True),
     Method("quantized", (_INT8,), near=True),
     Method("quantized", (_NF4,)),
+    Method("quantized", (_DOUBLE, _PAGED), narrow=True),
+    Method("quantized", (_DOUBLE,), narrow=True),
 )
 """Of every trainer."""
 _OWN = (each for module in registry.engine_modules("knobs") for each in getattr(module, "METHODS", ()))
