@@ -364,6 +364,21 @@ def test_what_would_not_run_is_not_proposed(number):
         assert number == 1 or not str(each.config.get(OPTIMIZER)).startswith("paged")
 
 
+@pytest.mark.parametrize(
+    ("model", "number", "tokens"),
+    [("llama-3.2-1b", 8, 2**20), ("llama-3.1-8b", 64, 2**21), ("llama-3.1-70b", 1024, 2**23)],
+)
+def test_pre_training_has_a_usual_batch(model, number, tokens):
+    """GPT-3's and Llama 2's batches by size, at least a sequence for each GPU, and said; what a job states holds."""
+    job = train(model, 8192, gpus(number))
+    found = plan(job, goal="pre-train", keep=1)
+    assert found.plans[0].tokens == tokens
+    assert f"{tokens:,}" in str(found.assumed)
+    job["training"]["micro_batch_size"] = 1
+    stated = plan(job, goal="pre-train", keep=1)
+    assert (stated.plans[0].tokens, stated.assumed) == (8192 * number, None)
+
+
 def test_a_named_framework_loses_no_plans():
     """Axolotl's plan is the same as that of a script whose framework nobody names."""
     job = train("glm-4.5-air", 2048, gpus(1))

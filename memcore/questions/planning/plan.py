@@ -21,6 +21,7 @@ from memcore.memory.estimate import Estimate
 from memcore.messages import Message, joined, listed
 from memcore.questions.costs import Range, seconds_of
 from memcore.questions.describe import when
+from memcore.questions.planning.batches import with_usual_batch
 from memcore.questions.planning.bench import FEW, HEADROOM, Bench, Found, hosted
 from memcore.questions.planning.budget import Budget, budget_of
 from memcore.questions.planning.divisions import asked_of
@@ -271,6 +272,8 @@ class Planned:
     """What limits the job, if no plan keeps both the work and the hardware; else None."""
     estimates: int
     """The number of estimates made."""
+    assumed: str | None = None
+    """What the plans take for granted of a job that leaves it open, its global batch; None: nothing."""
 
     def __repr__(self) -> str:
         """Return what the plans are called; `print` shows them whole."""
@@ -352,11 +355,7 @@ def plan_by_piece(
     if found.capacity is None:
         message = "a plan needs a GPU model; name one with --accelerator, or set --gpu-memory"
         raise ConfigError.at(Hardware.accelerator, message)
-    search = (
-        Servings(asked, found, bench, tiers)
-        if isinstance(found, ServingEstimate)
-        else Trainings(asked_of(asked, found.job), bench, tiers)
-    )
+    search, assumed = _search(asked, found, bench, tiers, goal)
     chosen: tuple[Proposal, ...] = ()
     known: dict[int, Proposal] = {}
     for candidates in search.candidates():
@@ -371,10 +370,22 @@ def plan_by_piece(
         first = tuple(each for each in chosen if each.safe and each.host_room is None and (is_said or each.is_said))
         if len(first) == keep:
             break
-        yield Planned(asked, found, first, None, bench.count)
+        yield Planned(asked, found, first, None, bench.count, assumed)
     kept = [each for each in chosen if each.tier not in ("work", "hardware")]
     because = None if kept else _because(search.leanest or found)
-    yield Planned(asked, found, chosen, because, bench.count)
+    yield Planned(asked, found, chosen, because, bench.count, assumed)
+
+
+def _search(
+    asked: Config, found: Found, bench: Bench, tiers: Sequence[str], goal: str
+) -> tuple[Servings | Trainings, str | None]:
+    """Return what looks for plans, and what it assumes."""
+    if isinstance(found, ServingEstimate):
+        return Servings(asked, found, bench, tiers), None
+    job, assumed = asked_of(asked, found.job), None
+    if goal == "pre-train":
+        job, assumed = with_usual_batch(job, found.job.model.parameters)
+    return Trainings(job, bench, tiers), assumed
 
 
 def _tiers(goal: str, quality: str) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ _DOUBLE = Knob(
     title="Doubly quantized weights",
     to={Training.quantization: "nf4-double"},
     when={Training.quantization: ("nf4",)},
-    why="the scales of NF4's blocks are quantized too: 4.13 bits for each weight instead of 4.5",
+    why="4.13 bits a weight instead of 4.5: scales are quantized too",
     quality="arXiv 2305.14314 finds no loss from quantized scales",
     source="arXiv 2305.14314, section 3; bitsandbytes, functional.py, quantize_4bit, compress_statistics",
 )
@@ -99,7 +99,7 @@ _PAGED = Knob(
     to={Training.optimizer.name: "paged-adamw-8bit", Training.optimizer.implementation: None},
     when={Training.optimizer.name: (None, "adamw", "adam"), Training.adapter.type: tuple(ADAPTER_KINDS)},
     alone=True,
-    why="two bytes of moments for each parameter of the adapters, which may move to the host while the GPU is full",
+    why="moments of adapters take two bytes each, and move to the host when the GPU is full",
     quality=_EIGHT_BITS.quality,
     source="arXiv 2305.14314, section 3; bitsandbytes, optim/adamw.py; axolotl, utils/schemas/validation.py",
 )

@@ -94,7 +94,7 @@ def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
     if parameters != "none" and stage < 3:
         read.refuse(_PARAM, "found {!r}; needs {} 3, found {}", parameters, _STAGE, stage)
     if parameters != "none" and read.given(Training.quantization) is not None:
-        message = "found {!r}; with quantized weights, offloaded parameters take more GPU memory, not less; use {!r}"
+        message = "found {!r}; quantized weights take more GPU memory offloaded, not less; use {!r}"
         read.refuse(_PARAM, message, parameters, "none")  # peft, docs/source/accelerate/deepspeed.md, Caveats
     for path in _ONLY_3 if stage < 3 else ():
         if read.given(path) is not None:
