@@ -341,11 +341,12 @@ def test_experts_are_quantized_too():
     [
         (train("llama-3.1-405b", 4096, gpus(64), adapter=LORA, activation_checkpointing="full"), {"megatron-swift"}),
         (train("phi-4", 2048, gpus(1)), {"torchtune"}),
+        (train("qwen2.5-32b", 65536, gpus(8)), {"ms-swift"}),
         (train("gpt-oss-20b", 2048, gpus(1, "rtx-4090"), adapter=LORA, quantization="nf4"), {"unsloth"}),
     ],
 )
 def test_a_plan_names_the_loop_that_runs_all_of_it(job, loops):
-    """LoRA with Megatron needs a loop around it, a step in the backward pass torchtune, experts in 4 bits Unsloth."""
+    """LoRA with Megatron needs a loop around it, a step in the backward pass torchtune, Ulysses ms-swift."""
     found = [each for each in plan(job).plans if loops & each.exports.keys()]
     assert found
     for each in found:

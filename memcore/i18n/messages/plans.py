@@ -70,7 +70,7 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "4.13 bits a weight instead of 4.5: scales are quantized too": "每个权重 4.13 位而非 4.5 位：缩放因子也量化",
     "arXiv 2305.14314 finds no loss from quantized scales": "arXiv 2305.14314 未发现量化缩放因子带来损失",
     "Paged AdamW with 8-bit states": "8 位状态的分页 AdamW",
-    "moments of adapters take two bytes each, and move to the host when the GPU is full": "适配器的矩各占 2 字节，显存不足时移到主机",
+    "moments take two bytes each, and move to the host when the GPU is full": "矩各占 2 字节，显存不足时移到主机",
     "a global batch of {tokens} tokens, usual for a model of this size": "全局批量 {tokens} 个 token（此规模的常用值）",
     "set it with --grad-accum": "可用 --grad-accum 设定",
     "Experts quantized too": "专家也量化",

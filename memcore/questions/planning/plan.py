@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from memcore import registry
 from memcore.config.hardware import Hardware
-from memcore.config.knobs import TIERS, Knob
+from memcore.config.knobs import TIERS, Knob, Settings
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import MODEL, Config
 from memcore.config.training import Training
@@ -210,6 +210,11 @@ class Proposal:
             return frozenset()
         return frozenset(each for each in own.left_out if not each.startswith("hardware.")).difference(own.wanted)
 
+    @property
+    def spare(self) -> frozenset[str]:
+        """Return settings of changes that cost nothing, without which the job is the same and needs more memory."""
+        return frozenset(path for knob in self.knobs if not knob.source for path in knob.to)
+
     def is_run_by(self, tool: Tool) -> bool:
         """Return whether a tool has the plan's engine and method, so that its file says them."""
         return self._is_said_by(tool, self._exported(tool))
@@ -223,14 +228,16 @@ class Proposal:
         given = (path for path in self.asked.values if path.startswith(("training.", "engine.", "parallelism.")))
         told = {MODEL, *given, *(each.path for each in self.changes)}
         best: Exported | None = None
+        least: tuple[int, int] | None = None
         for tool in tools_of(self.config, brought):
             with suppress(MemcoreError):
                 found = exported(self.config, tool.name, taken)
                 lost = [each for each in zip(found.left_out, found.reasons, strict=True) if each[0] in told]
-                if best is None or len(lost) < len(best.left_out):
-                    left, reasons = tuple(path for path, _ in lost), tuple(why for _, why in lost)
-                    best = replace(found, left_out=left, reasons=reasons)
-            if best is not None and not best.left_out:
+                left, reasons = tuple(path for path, _ in lost), tuple(why for _, why in lost)
+                loses = len(set(left) - self.spare), len(left)
+                if least is None or loses < least:
+                    best, least = replace(found, left_out=left, reasons=reasons), loses
+            if least is not None and not least[1]:
                 break
         return best
 
@@ -446,13 +453,19 @@ def _in_a_loop(each: Proposal, bench: Bench) -> Pieces[Proposal]:
         return each
     for loop in (None, *loops_of(each.config)):
         again = each if loop is None else (yield from _with(each, loop.needs, loop.title, bench))
-        spare = {path for knob in each.knobs if not knob.source for path in knob.to}
-        lost = again.unsaid if again is not None else frozenset()
-        if again is not None and lost and lost <= spare:
-            again = yield from _with(again, {path: each.asked.get(path) for path in lost}, again.way, bench)
         if again is not None and again.is_said:
             return again
+        if again is not None and again.unsaid <= each.spare:
+            left = {path: each.asked.get(path) for path in again.unsaid}
+            for changes in (*([_LIGER] if Training.loss in left else []), left):
+                other = yield from _with(again, changes, again.way, bench)
+                if other is not None and other.is_said:
+                    return other
     return each
+
+
+_LIGER: Settings = {Training.implementation: "liger"}
+"""All of Liger's kernels, where a tool has its fused loss with the others alone (ms-swift, `use_liger_kernel`)."""
 
 
 def _with(each: Proposal, changes: Mapping[str, object], way: str, bench: Bench) -> Pieces[Proposal | None]:
@@ -462,7 +475,8 @@ def _with(each: Proposal, changes: Mapping[str, object], way: str, bench: Bench)
     if not isinstance(found, Estimate) or not bench.holds(found):
         return None
     cost, safe = bench.cost(found), bench.safe(found)
-    return replace(each, way=way, found=found, seconds=seconds_of(cost), tokens=cost.tokens, safe=safe)
+    knobs = tuple(knob for knob in each.knobs if changes.keys().isdisjoint(knob.to))
+    return replace(each, way=way, found=found, knobs=knobs, seconds=seconds_of(cost), tokens=cost.tokens, safe=safe)
 
 
 _HARDWARE = frozenset({Hardware.num_gpus, Hardware.accelerator})

@@ -99,7 +99,7 @@ _PAGED = Knob(
     to={Training.optimizer.name: "paged-adamw-8bit", Training.optimizer.implementation: None},
     when={Training.optimizer.name: (None, "adamw", "adam"), Training.adapter.type: tuple(ADAPTER_KINDS)},
     alone=True,
-    why="moments of adapters take two bytes each, and move to the host when the GPU is full",
+    why="moments take two bytes each, and move to the host when the GPU is full",
     quality=_EIGHT_BITS.quality,
     source="arXiv 2305.14314, section 3; bitsandbytes, optim/adamw.py; axolotl, utils/schemas/validation.py",
 )
