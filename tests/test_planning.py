@@ -110,7 +110,7 @@ def test_quality_and_goal_limit_methods():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"goal": "x"}, "fine-tune, pre-train"), ({"quality": "x"}, "same, close, any"), ({"headroom": 2}, "fraction")],
+    [({"goal": "x"}, "fine-tune, full-fine-tune, pre-train"), ({"quality": "x"}, "same, close, any"), ({"headroom": 2}, "fraction")],
 )
 def test_wrong_options_are_refused_by_name(options, message):
     """An error says what is allowed."""

@@ -120,7 +120,10 @@ class _Reading:
         if served or not trains:
             self.count(Inference.max_loras, *([phrases.ADAPTERS] if served else []))
             self.count(Inference.batch_size, phrases.USERS)
+        whole = re.search(phrases.WHOLE, self.rest, re.ASCII) is not None
         trained = "" if served else self._named(phrases.TRAINING)
+        if whole and trained == "full":
+            self.options["goal"] = "full-fine-tune"
         if trains or trained:
             return self._adapted(trained or "full") if trained in ("", "lora") else trained
         if served or _FORMAT.search(self.rest):

@@ -25,7 +25,7 @@ from memcore.questions.planning.batches import with_usual_batch
 from memcore.questions.planning.bench import FEW, HEADROOM, Bench, Found, hosted
 from memcore.questions.planning.budget import Budget, budget_of
 from memcore.questions.planning.divisions import asked_of
-from memcore.questions.planning.rows import GOALS, QUALITIES
+from memcore.questions.planning.rows import FULL, GOALS, QUALITIES
 from memcore.questions.planning.serving import Served, Servings
 from memcore.questions.planning.training import Candidate, Trainings
 from memcore.questions.roofline import roofline_for
@@ -392,7 +392,7 @@ def _search(
     job, assumed = asked_of(asked, found.job), None
     if goal == "pre-train":
         job, assumed = with_usual_batch(job, found.job.model.parameters)
-    return Trainings(job, bench, tiers), assumed
+    return Trainings(job, bench, tiers, full=goal == FULL), assumed
 
 
 def _tiers(goal: str, quality: str) -> tuple[str, ...]:
@@ -430,9 +430,9 @@ def _chosen(proposals: Iterable[Proposal], tool: Tool | None, keep: int) -> tupl
 
 
 def _said(chosen: Sequence[Proposal], bench: Bench, known: dict[int, Proposal]) -> Pieces[tuple[Proposal, ...]]:
-    """Return plans as a tool runs them; those that no tool's text says come last, before those of other hardware.
+    """Return plans as a tool runs them; those that no tool's text says only where there are few others, as the last.
 
-    Before these stand those that are safe no more where a training loop is named.
+    Before these stand those that are safe no more where a training loop is named; then comes other hardware.
 
     `known`: what came of plans that were chosen before, by the identity of their estimate.
     """
@@ -441,7 +441,8 @@ def _said(chosen: Sequence[Proposal], bench: Bench, known: dict[int, Proposal]) 
             known[id(each.found)] = yield from _in_a_loop(each, bench)
     pairs = [(known[id(each.found)], each.safe) for each in chosen]
     pairs.sort(key=lambda pair: (pair[0].tier in ("work", "hardware"), not pair[0].is_said, pair[1] > pair[0].safe))
-    return tuple(each for each, _ in pairs)
+    said = sum(each.is_said for each, _ in pairs)
+    return tuple(each for each, _ in pairs if each.is_said or said < FEW)
 
 
 def _in_a_loop(each: Proposal, bench: Bench) -> Pieces[Proposal]:

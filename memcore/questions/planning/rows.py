@@ -15,8 +15,11 @@ from memcore.networks.adapter_kinds import ADAPTER_KINDS
 from memcore.networks.adapters import mixer_names
 from memcore.trace.job import Job
 
+FULL = "full-fine-tune"
+"""The goal that no adapter keeps: all weights are trained."""
 GOALS: Mapping[str, tuple[str, ...]] = {
     "fine-tune": ("same", "states", "method", "quantized", "transfer"),
+    FULL: ("same", "states", "method", "transfer"),
     "pre-train": ("same", "states", "transfer"),
 }
 """Tiers that keep the goal; all work on the hardware that there is."""

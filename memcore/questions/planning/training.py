@@ -184,6 +184,8 @@ class Trainings:
     """What was tried and is not safe on the GPUs that the job has, by the tier of the method, or of the transfer."""
     elsewhere: list[Estimate] = field(default_factory=list)
     """The same on the hardware that was tried last."""
+    full: bool = False
+    """All weights are to be trained: no method with adapters is a choice."""
     trains_all: bool = False
     """A plan that gives up little trains all weights."""
 
@@ -217,7 +219,7 @@ class Trainings:
             for method in methods:
                 yield from at_last(self.bench, found, self._larger(method), most)
                 yield from at_last(self.bench, found, self._more_hardware(method), most)
-        if not any(each.safe for each in found):
+        if not any(each.safe and each.tier not in _LESS for each in found):
             yield from at_last(self.bench, found, self._less_work(), most)
         for method in methods:
             if not found:
@@ -274,7 +276,8 @@ class Trainings:
             )
             moves = tier == "transfer"
             rows = _rows_of(method, job, self.asked.gpus) if wanted and not (moves and method.near) else None
-            if rows is None or (tier in ("states", "method") and self._is_hopeless(job)):
+            adapted = self.full and any(Training.adapter.type in each.to for each in rows or ())
+            if rows is None or adapted or (tier in ("states", "method") and self._is_hopeless(job)):
                 continue
             for way in ways_of(self.asked, spare=moves):
                 if not has_code(way, self.asked.config, _merged(rows)):
