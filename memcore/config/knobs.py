@@ -93,4 +93,4 @@ class Method:
     near: bool = False
     """Only where weights stay on the GPU: on the host those of fewer bits serve as well."""
     narrow: bool = False
-    """It trains less than the others of its tier: only where none of them is safe."""
+    """It trains less, or frees little: only where no plan with less given up, and no other of its tier, is safe."""

@@ -129,7 +129,6 @@ _MIXED: tuple[Settings, ...] = ({}, {Training.precision: "bf16-mixed"})
 _COMMON: tuple[Method, ...] = (
     Method("same", ()),
     Method("states", (_EIGHT_BITS,), _EITHER),
-    Method("states", (_PAGED,)),
     Method("method", (_PURE,), spare=True),
     Method("method", (_PURE, _EIGHT_BITS), _EITHER, spare=True),
     Method("method", (_LORA, _BASE), _MIXED),

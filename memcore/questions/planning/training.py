@@ -9,6 +9,7 @@ from itertools import islice
 from math import log
 
 from memcore.config.defaults import value_of
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import TIERS, Knob, Method, Way
 from memcore.config.training import Training
@@ -257,13 +258,22 @@ class Trainings:
         spare = not any(each.safe for each in earlier)
         job = yield from self._job()
         done: set[int] = set()
+        loops: set[tuple[int, object]] = set()
         safe = False
+        more: list[set[str]] = []
         for frame in self._frames(tier, job, spare=spare):
-            if (tier != "same" and id(frame.method) in done) or (frame.method.narrow and safe):
+            if (tier != "same" and id(frame.method) in done) or (frame.method.narrow and (safe or not spare)):
                 continue
+            loop = (id(frame.method), frame.way.settings.get(EngineSettings.type))
+            titles = {each.title for each in frame.rows}
+            if loop in loops or any(titles < each for each in more):
+                continue  # another loop of the same engine has a plan; or more changes were not enough
             found = yield from self._divided(frame, 1 if done or tier != "same" else _FITTING, earlier)
             yield from found
             safe |= any(each.safe for each in found)
+            more += [titles] if frame.method.narrow else []
+            if EngineSettings.framework in frame.way.settings and any(each.safe for each in found):
+                loops.add(loop)
             if any(each.safe and not any(other.beats(each) for other in earlier) for each in found):
                 done.add(id(frame.method))
                 self.trains_all |= tier != "same" and not any(Training.adapter.type in each.to for each in frame.knobs)

@@ -34,7 +34,7 @@ def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
     named_by = max(
         agreed, key=lambda each: sum(asked.config.get(path) is not None for path in each.settings), default=None
     )
-    return [replace(first, title=named_by.title if named_by else engine, settings={})]
+    return [replace(first, title=named_by.title if named_by else engine, settings={}, only={})]
 
 
 def _agrees(config: Config, settings: Settings) -> bool:
