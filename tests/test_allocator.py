@@ -6,7 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memcore import Config, estimate
-from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL, DeviceMemory, Knobs, Pool, comes, end_step, goes
+from memcore.memory.allocator import (
+    LARGE_SEGMENT,
+    ROUNDING,
+    SMALL,
+    DeviceMemory,
+    Knobs,
+    Pool,
+    Wrapped,
+    broadcast,
+    comes,
+    end_step,
+    goes,
+)
 from memcore.tensors.tape import ALIGNMENT
 from memcore.units import MiB
 
@@ -67,6 +79,21 @@ def test_the_best_fit_is_taken():
     pool.release(large)
     pool.release(small)
     assert pool.allocate(25 * MiB) == small
+
+
+def test_a_unit_is_whole_twice_while_it_is_wrapped():
+    """Parameters, their copy in one piece and a part have segments; what was whole serves the next unit."""
+    pool = Pool()
+    unit = Wrapped(parameters=[40 * MiB, 60 * MiB], sent=[], part=50 * MiB, count=2)
+    for held in (250, 300):
+        unit.wrap(pool)
+        assert pool.reserved == held * MiB
+
+
+@pytest.mark.parametrize(("sizes", "sent"), [((200, 100, 90), [0, 300]), ((100,) * 5, [300, 200]), ((300,), [0, 0])])
+def test_tensors_are_broadcast_in_buckets(sizes, sent):
+    """A bucket is full from 250 MiB on; two are in flight, and one tensor alone is sent from where it is."""
+    assert list(broadcast([size * MiB for size in sizes])) == [size * MiB for size in sent]
 
 
 def test_fragments_are_not_enough():

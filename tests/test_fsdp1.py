@@ -6,6 +6,7 @@ import pytest
 
 import memcore
 from memcore.errors import ConfigError
+from memcore.trainers.pytorch.fsdp1 import Fsdp1
 
 MODEL = {
     "model_type": "llama",
@@ -20,12 +21,12 @@ LAYER = 4 * 512 * 512 + 3 * 512 * 1024 + 2 * 512
 ROOT = 2 * 8192 * 512 + 512
 
 
-def rank(precision="bf16", adapter=None, steps=1, gpus=2, **engine):
+def rank(precision="bf16", adapter=None, steps=1, gpus=2, model=MODEL, **engine):
     """One of the ranks of a job with full checkpointing."""
     training = {"sequence_length": 128, "precision": precision, "activation_checkpointing": "full"}
     training |= {"gradient_accumulation_steps": steps, "optimizer": "sgd"} | ({"adapter": adapter} if adapter else {})
     settings = {"type": "fsdp", "version": 1, **engine}
-    config = {"model": MODEL, "training": training, "engine": settings, "hardware": {"num_gpus": gpus}}
+    config = {"model": model, "training": training, "engine": settings, "hardware": {"num_gpus": gpus}}
     return memcore.estimate(config).ranks[0]
 
 
@@ -83,6 +84,18 @@ def test_prefetching_holds_two_units():
         moments = rank(backward_prefetch=each).moments
         peaks.append(next(moment.peak for moment in moments if (moment.phase, moment.place) == ("backward", "0.2.0")))
     assert peaks[0] - peaks[1] == 2 * LAYER
+
+
+def test_a_freed_unit_is_read_until_the_one_after_the_next_is_gathered(monkeypatch):
+    """Kernels still read one freed unit when the next is gathered, and the reducing stream two flat gradients."""
+    wide = {**MODEL, "hidden_size": 2048, "intermediate_size": 8192}
+    layer = 2 * (4 * 2048 * 2048 + 3 * 2048 * 8192 + 2 * 2048)
+    held = []
+    for pending in ({}, {"unsharded_parameter": 1}, {"unsharded_parameter": 1, "flat_gradient": 2}):
+        monkeypatch.setattr(Fsdp1, "pending", pending)
+        held.append(rank(model=wide).reserved)
+    assert held[1] - held[0] == pytest.approx(layer, rel=0.02)
+    assert held[2] - held[1] == pytest.approx(2 * layer, rel=0.02)
 
 
 def test_offloaded_shards_pass_through_the_gpu():

@@ -725,8 +725,8 @@ PAIR = 12 * 2**20
         ({"tensor_parallel_size": 2, "pipeline_parallel_size": 1, "data_parallel_size": 1}, 24 * (1 + 1 + 1)),
         # Stages send over 32 channels.
         ({"tensor_parallel_size": 2, "pipeline_parallel_size": 2, "data_parallel_size": 2}, 24 * (1 + 1 + 1 + 1) + 32),
-        # A stage on another node is reached over two.
-        ({"tensor_parallel_size": 8, "pipeline_parallel_size": 2, "data_parallel_size": 1}, 24 * (1 + 2 + 1) + 2),
+        # A stage on another node is reached over two, and trees of both nodes have 16.
+        ({"tensor_parallel_size": 8, "pipeline_parallel_size": 2, "data_parallel_size": 1}, 24 * 2 + 16 * (1 + 1) + 2),
     ],
 )
 def test_communicators(parallelism, pairs):

@@ -408,17 +408,18 @@ def test_what_was_sent_is_in_use_until_it_has_been_sent():
 
 
 def test_communicators_are_those_of_its_groups():
-    """16 channels of 12 MiB for each ring and tree; to the other stage, on another node, two channels.
+    """16 channels of 12 MiB for each ring and tree between nodes, 24 in one; to the other stage two channels.
 
-    Barriers and what spans the world have one each, two tensor-parallel ranks share theirs, data-parallel ranks have
+    Gradients are summed in the switch too, where four ranks of a node have 16 channels of 2 MiB each. Barriers and what spans the world have one each, two tensor-parallel ranks share theirs, data-parallel ranks have
     both, norms of gradients a tree, and the tied embedding's gradients a ring.
     """
     changes = {"parallelism__tensor_parallel_size": 2, "parallelism__pipeline_parallel_size": 2}
     changes |= {"parallelism__data_parallel_size": 8, "hardware__accelerator": "h100-sxm-80gb"}
     found = job(**changes)
-    assert found.job.nccl.expected == 12 * 2**20 * (16 * (1 + 1 + 1 + 2 + 1 + 1) + 2)
+    pairs = 16 * (1 + 1 + 2) + 24 * (1 + 1 + 1) + 2
+    assert found.job.nccl.expected == 2**20 * (12 * pairs + 2 * 16 * (8 + 4))
     untied = job(**changes, model={**MODEL, "tie_word_embeddings": False})
-    assert found.job.nccl.expected - untied.job.nccl.expected == 12 * 2**20 * 16
+    assert found.job.nccl.expected - untied.job.nccl.expected == 12 * 2**20 * 24
 
 
 YAML = """

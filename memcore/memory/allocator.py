@@ -13,7 +13,8 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
+from types import MappingProxyType
 
 from memcore.records import dataclass
 from memcore.symbols import round_up
@@ -391,6 +392,28 @@ def _segment(wanted: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapped:
+    """A unit of parameters that is there whole before a rank has its part of it; sizes in bytes."""
+
+    parameters: Sequence[int]
+    """All of them, whole."""
+    sent: Sequence[int]
+    """Copies in which they are broadcast, as many as are in flight at once."""
+    part: int
+    """What the rank keeps."""
+    count: int
+    """How many such units come in turn."""
+
+    def wrap(self, pool: Pool) -> None:
+        """Broadcast the parameters, concatenate them and clone a part."""
+        whole = pool.allocate_all(large(self.parameters))
+        pool.release_all(pool.allocate_all(large(self.sent)))
+        whole += pool.allocate_all(large((sum(self.parameters),)))
+        pool.allocate_all(large((self.part,)))
+        pool.release_all(whole)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlocksAroundStep:
     """The blocks around the step, in bytes and in the order in which they come."""
 
@@ -401,6 +424,8 @@ class BlocksAroundStep:
     temporaries: Sequence[int]
     """What the optimizer needs in every step."""
     keeps_gradients: bool = False
+    wrapped: Sequence[Wrapped] = ()
+    """Units that an engine makes of whole parameters before the first step, in their order."""
 
 
 def reserved(
@@ -410,23 +435,50 @@ def reserved(
     *,
     knobs: Knobs = USUAL,
     room: DeviceMemory | None = None,
+    pending: Mapping[str, int] = MappingProxyType({}),
 ) -> int:
-    """Return bytes that the allocator holds after two steps; later ones find what they need."""
+    """Return bytes that the allocator holds after two steps; later ones find what they need.
+
+    `pending`: of which rules how many freed blocks still wait for another stream when the next one is freed.
+    """
     room = room or DeviceMemory()
     pools = {name: Pool(room, knobs) for name in {"default", *(block.pool for block in program.blocks)}}
-    replay = _Replay(program, values, pools, knobs)
+    replay = _Replay(program, values, pools, knobs, pending)
     default = pools["default"]
     default.allocate_all(large(around.resident))
+    for unit in around.wrapped:
+        for _ in range(unit.count):
+            unit.wrap(default)
     # A cache is emptied in the first step, perhaps not in the second, and again in a third.
     empties = {0: (False, False), 1: (True, True)}.get(knobs.emptied, (True, False, True))
     for step, emptied in enumerate(empties):
         replay.run(min(step, 1) if around.keeps_gradients else 0, room if emptied else None)
+        replay.settle()
         end_step(default, () if step else around.states, around.temporaries)
         if not around.keeps_gradients:
             replay.release_rest()
     small = sum([size for each in (around.resident, around.states) for size in each if size <= SMALL])
     small += program.high_water([size if size <= SMALL else 0 for size in program.block_sizes(values)], values)
     return room.highest + small_segments(small)
+
+
+_BUCKET = 250 * MiB
+"""Tensors are broadcast together until they have as many bytes (torch/distributed/utils.py,
+`PARAM_BROADCAST_BUCKET_SIZE`)."""
+
+
+def broadcast(sizes: Iterable[int]) -> Sequence[int]:
+    """Return bytes of the copies in which tensors are broadcast, of which two are in flight; one alone is not copied.
+
+    Source: torch/csrc/distributed/c10d/comm.cpp (`broadcast_coalesced`).
+    """
+    buckets: list[list[int]] = [[]]
+    for size in sizes:
+        if sum(buckets[-1]) >= _BUCKET:
+            buckets.append([])
+        buckets[-1].append(size)
+    copies = [sum(each) if len(each) > 1 else 0 for each in buckets]
+    return max(pairwise([0, *copies]), key=sum)
 
 
 def end_step(pool: Pool, states: Sequence[int], temporaries: Sequence[int]) -> None:
@@ -459,14 +511,28 @@ def oldest(live: Sequence[list[Place]], like: Sequence[int]) -> Place:
     return next(live[each] for each in like if live[each]).pop(0)
 
 
+_Batch = tuple[list[Move], int | None]
+"""Moves, and the block that is freed after them while another stream reads it, if one is."""
+
+
 class _Replay:
     """A program's large blocks with every repetition of a layer run out."""
 
-    def __init__(self, program: Program, values: Mapping[str, int], pools: Mapping[str, Pool], knobs: Knobs) -> None:
+    def __init__(
+        self,
+        program: Program,
+        values: Mapping[str, int],
+        pools: Mapping[str, Pool],
+        knobs: Knobs,
+        pending: Mapping[str, int],
+    ) -> None:
         sizes = program.block_sizes(values)
+        self._blocks = program.blocks
         self._pools = [pools[block.pool] for block in program.blocks]
         self._live: list[list[Place]] = [[] for _ in program.blocks]
-        self._blocks = program.blocks
+        self._pending = pending
+        self._waiting: dict[tuple[str, Pool], list[Place]] = defaultdict(list)
+        """Freed blocks that another stream still reads, by rule and pool, the oldest first."""
         come = [comes(block, size, knobs) if size > SMALL else None for block, size in enumerate(sizes)]
         go = [goes(block) if size > SMALL else None for block, size in enumerate(sizes)]
         moves = [*come, *reversed(go)]  # the complement of an index counts from the end
@@ -480,14 +546,17 @@ class _Replay:
             for span in program.spans
         ]
 
-    def _by_pool(self, moves: Iterable[Move]) -> Mapping[Pool, Sequence[Move]]:
+    def _by_pool(self, moves: Iterable[Move]) -> Mapping[Pool, Sequence[_Batch]]:
         """The moves of each pool: pools share nothing but the room, of which only the sum counts until a step ends."""
-        if len(set(self._pools)) == 1:
-            return {self._pools[0]: list(moves)}
-        found: dict[Pool, list[Move]] = {}
+        found: dict[Pool, list[_Batch]] = {}
         for move in moves:
-            block = move[0]
-            found.setdefault(self._pools[block if block >= 0 else ~block], []).append(move)
+            block = move[0] if move[0] >= 0 else ~move[0]
+            batches = found.setdefault(self._pools[block], [([], None)])
+            if move[0] < 0 and self._blocks[block].rule in self._pending:
+                batches[-1] = batches[-1][0], block
+                batches.append(([], None))
+            else:
+                batches[-1][0].append(move)
         return found
 
     def run(self, step: int, emptied: DeviceMemory | None = None) -> None:
@@ -496,8 +565,24 @@ class _Replay:
             if begins and emptied is not None and recorded == step:
                 emptied.empty()
             for _ in range(repeats if recorded == step else 0):
-                for pool, moves in by_pool.items():
-                    pool.serve(moves, self._live, self._handed_on)
+                for pool, batches in by_pool.items():
+                    for moves, read in batches:
+                        pool.serve(moves, self._live, self._handed_on)
+                        if read is not None:
+                            self._wait(pool, read)
+
+    def _wait(self, pool: Pool, block: int) -> None:
+        """A block is freed that another stream reads; the one that has waited longest is free."""
+        rule = self._blocks[block].rule
+        waiting = self._waiting[rule, pool]
+        waiting.append(self._live[block].pop() if self._live[block] else self._handed_on(block))
+        if len(waiting) > self._pending[rule]:
+            pool.release_all([waiting.pop(0)])
+
+    def settle(self) -> None:
+        """The step ends, and with it all that streams wait for."""
+        for (_, pool), places in self._waiting.items():
+            pool.release_all(places)
 
     @cached_property
     def _alike(self) -> Sequence[Sequence[int]]:

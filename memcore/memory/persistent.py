@@ -8,7 +8,7 @@ from functools import partial
 
 from memcore.dtypes import ITEMSIZE
 from memcore.hardware import matmul_workspaces
-from memcore.memory.allocator import BlocksAroundStep
+from memcore.memory.allocator import BlocksAroundStep, Wrapped, broadcast
 from memcore.memory.ledger import Entry, entry_of
 from memcore.memory.stepping import sharded_newton_schulz, sharded_projections, shared_of, states_of, temporaries
 from memcore.networks.adapters import frozen_beside, frozen_rows, learns, shared_matrices
@@ -226,12 +226,36 @@ class Persistent:
         states = {id(stored): _state_sizes(self.job, stored) for stored in self.stored if stored.learning}
         buffers = self._blocks(self.tensors)
         received = [entry.each for entry in self.receive_buffers() for _ in range(entry.copies)]
+        wrapped = list(self._wrapped()) if self.job.engine.flat and not self.job.recipe.fake else []
         return BlocksAroundStep(
-            resident=[*each, *buffers, *received],
+            resident=[*(() if wrapped else each), *buffers, *received],
+            wrapped=wrapped,
             states=[size for stored in learning for size in states[id(stored)]],
             temporaries=list(self._passing(learning)),
             keeps_gradients=self.job.recipe.keeps_gradients,
         )
+
+    def _wrapped(self) -> Iterator[Wrapped]:
+        """Yield the units of flat parameters in the order in which they are made: layers, then all that is around them.
+
+        Source: torch/distributed/fsdp/_init_utils.py (`_init_param_handle_from_module`): parameters are moved to the
+        GPU, broadcast (`_sync_module_params_and_buffers`), concatenated (`flatten_tensors`), and a part is cloned
+        (`shard`); only then are they freed.
+        """
+        sizes = {(each.path, each.weight): each.size for each in self.stored}
+        around: list[int] = []
+        for tensors, times in _made(self.job.share, None):
+            parts = [sizes[tensor] for tensor in tensors if tensor in sizes]
+            if times > 1:
+                yield self._unit(parts, times)
+            else:
+                around += parts
+        yield self._unit(around, 1)
+
+    def _unit(self, parts: Sequence[int], times: int) -> Wrapped:
+        whole = [size * self.job.sizes["z"] for size in parts]
+        sent = broadcast(whole) if self.job.recipe.sharding.broadcasts else []
+        return Wrapped(parameters=whole, sent=sent, part=sum(parts), count=times)
 
     def _passing(self, learning: Sequence[Stored]) -> Iterator[int]:
         """Yield the blocks that the optimizer's step needs for a moment."""

@@ -340,7 +340,8 @@ class Rank:
     def _held(self, around: BlocksAroundStep, room: DeviceMemory, *, hosts_wait: bool) -> int:
         if pipeline_replay.apply(self.job):
             return pipeline_replay.reserved(self.job, around, room, hosts_wait=hosts_wait, knobs=knobs_of(self.job))
-        return reserved(self.program, self.job.sizes, around, knobs=knobs_of(self.job), room=room)
+        pending = {} if self.job.recipe.fake else self.job.engine.runtime.pending
+        return reserved(self.program, self.job.sizes, around, knobs=knobs_of(self.job), room=room, pending=pending)
 
     @property
     def most_reserved(self) -> int:

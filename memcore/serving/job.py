@@ -13,6 +13,7 @@ from memcore.config.devices import device_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
+from memcore.config.needs import ROUTED, STATEFUL, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting
 from memcore.config.settings import Config
@@ -21,6 +22,7 @@ from memcore.hardware import USUAL_STACKS, Accelerator
 from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model, identified, listed_name
 from memcore.networks.network import Model
+from memcore.networks.parts import SpecialMixer
 from memcore.records import dataclass
 from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
@@ -30,7 +32,7 @@ from memcore.serving.formats import BYTES, FORMATS
 from memcore.serving.inference import Inference
 from memcore.serving.recipes import CACHES_IN_FP8, recipe
 from memcore.serving.repositories import published
-from memcore.serving.settings import ServerSettings
+from memcore.serving.settings import NEEDS, ServerSettings
 from memcore.serving.speculation import PROPOSED, Speculation, predicts, speculation
 from memcore.serving.stages import Layout
 
@@ -317,9 +319,20 @@ def resolve(config: Config) -> ServingJob:
         basics=basics,
         options=options,
         num_gpus=read.given(Hardware.num_gpus) or 1 if server.splits else layout.gpus,
-        assumptions=tuple(read.assumptions),
+        assumptions=tuple(each for each in read.assumptions if _concerns(each.path, basics.model)),
         recipes=recipes,
     )
+
+
+_WAITING: Mapping[str, Need] = {**NEEDS, **registry.merged("settings", "NEEDS")}
+
+
+def _concerns(path: str, model: Model) -> bool:
+    """Return whether a setting says something about a model: not of experts or states that it lacks."""
+    need = _WAITING.get(path)
+    if need == ROUTED:
+        return model.has_experts
+    return need != STATEFUL or any(isinstance(part, SpecialMixer) for layer, _ in model.layers for part in layer.mixers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -385,7 +385,7 @@ LLAMA_FACTORY = Tool(
     switches=SWITCHES,
     settles=(*FACTORY_KEYS, *FREEZES["llama-factory"].keys, "oft_rank", "max_source_length", "max_target_length",
              "fsdp*", "deepspeed*", "bf16", "fp16", "pure_bf16", "stage", "finetuning_type",
-             "use_unsloth_gc", "use_galore", "galore_*", "quantization_method", "optim_args",
+             "use_unsloth_gc", "use_galore", "galore_*", "use_apollo", "apollo_*", "quantization_method", "optim_args",
              "ray_num_workers"),
     vocabulary=("llama-factory", "transformers"),
     closed=True,

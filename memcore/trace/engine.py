@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
+from typing import ClassVar
 
 from memcore import registry
 from memcore.networks.adapters import learns
@@ -24,6 +26,8 @@ class Runtime:
 
     steps_itself = False
     """An optimizer in the backward pass steps in these hooks, not where a gradient is complete."""
+    pending: ClassVar[Mapping[str, int]] = MappingProxyType({})
+    """By rule, how many freed blocks another stream still reads when the next one is freed (`record_stream`)."""
 
     def __init__(self, tape: Tape, recipe: Recipe) -> None:
         self.tape = tape
@@ -169,8 +173,6 @@ class Engine:
     """Parameters are sharded module by module (FSDP), and gathered to be read as a whole."""
     composes: bool = False
     """PyTorch's tensor parallelism and its pipelines run with it."""
-    communicators: int = 1
-    """NCCL communicators that it opens."""
     flat: bool = False
     """What is sharded is one flat parameter for each unit."""
     key: str = ""

@@ -96,9 +96,9 @@ class Objective:
     proximal: bool = False
     """Log-probabilities and values are learned from, and entropies of copied logits are measured (PPO)."""
     distills: bool = False
-    """A frozen teacher runs after the model, and its logits are learned from."""
-    symmetric: bool = False
-    """Teacher and model are compared with a mixture of both (the generalized Jensen-Shannon divergence)."""
+    """The logits of a frozen teacher are learned from."""
+    taught: str = ""
+    """How the loss compares all logits with the teacher's; nothing: chunk after chunk (`_distilled`)."""
     rewards: bool = False
     """A frozen reward model as large as the model is in memory."""
     fused: bool = False
@@ -176,6 +176,8 @@ class Sharding:
     """FSDP1 gathers the next unit of the backward pass before the one at hand runs."""
     limits_gathers: bool = True
     """FSDP1's host waits for the GPU before it gathers a third unit."""
+    broadcasts: bool = True
+    """FSDP1 broadcasts the parameters of units that it makes (`sync_module_states`)."""
     delays_experts: bool = False
     """Weight gradients of routed experts are computed after those of inputs, outside of the engine's hooks."""
     bucket_views: bool = False

@@ -316,7 +316,7 @@ def _read(
 
 def _of_file(error: ConfigError, sources: Sequence[Source]) -> ConfigError:
     """Return what is wrong with files by the name of the one file that there is; of a log, what reads logs."""
-    from memcore.formats.python import code_of  # noqa: PLC0415 - only of a mistake
+    from memcore.formats.notebooks import code_of  # noqa: PLC0415 - only of a mistake
     from memcore.questions.reconciling.logs import sightings  # noqa: PLC0415 - only of a mistake
 
     # A document may show commands, and errors of runs too.

@@ -351,7 +351,6 @@ ENGINE = Engine(
     host=host,
     stage_sizes=of_stage,
     offloads=lambda recipe: recipe.sharding.offloaded or plan_of(recipe).offloads_optimizer != "none",
-    communicators=2,
 )
 STAGE_3 = replace(ENGINE, runtime=DeepSpeed3, stored=part_of, key="deepspeed3")
 """ZeRO-3 also shares the parameters."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from memcore.config.defaults import Defaults
@@ -12,15 +12,13 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import Problem
-from memcore.hardware import Accelerator, Overhead, communicators
-from memcore.memory.communicators import Communicator, opened
+from memcore.memory.communicators import Communicator, Extent, groups_of_mesh
 from memcore.messages import Message
 from memcore.networks.adapters import learns
 from memcore.networks.network import Model
 from memcore.symbols import product
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import Precision, Recipe
-from memcore.trainers.deepspeed.engine import ENGINES
 from memcore.trainers.deepspeed.estimators import model_to_params
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.deepspeed.step_plan import ZeroPlan
@@ -203,23 +201,15 @@ def _quantized(sizes: Mapping[str, int], plan: ZeroPlan, precision: Precision, n
     return found
 
 
-def _opened(
-    recipe: Recipe, sizes: Mapping[str, int], stages: int, near: int, accelerator: Accelerator | None
-) -> Overhead:
-    """Return what communicators take: Ulysses sends to each of its ranks, and ZeRO shares among all in another group.
+def groups(recipe: Recipe, sizes: Mapping[str, int], extent: Extent) -> Sequence[Communicator]:
+    """Return the groups that exchange something: Ulysses sends to each of its ranks, ZeRO clones the world's group.
 
-    Source: deepspeed/utils/groups.py (`_get_sequence_parallel_group`, `_get_sequence_data_parallel_group`),
-    sequence/layer.py (`all_to_all_single`).
+    Source: deepspeed/utils/groups.py (`_clone_world_group`, `_get_sequence_parallel_group`,
+    `_get_sequence_data_parallel_group`), sequence/layer.py (`all_to_all_single`).
     """
     if recipe.ulysses is None:
-        return communicators(ENGINES["deepspeed"].communicators)
-    ranks = sizes["cp"]
-    peers = min(ranks, near) - 1
-    groups = (
-        Communicator("data", sizes["z"], rings=True, trees=True),
-        Communicator("sequence", ranks, peers=peers, remote=ranks - 1 - peers),
-    )
-    return opened(groups, accelerator)
+        return Communicator("barriers", extent.ranks, trees=True), *groups_of_mesh(sizes, extent)
+    return Communicator("data", sizes["z"], rings=True, trees=True), extent.to_all("sequence", sizes["cp"])
 
 
 def zero_ranks(read: Defaults, ranks: int) -> int:
@@ -295,6 +285,6 @@ EXTENSION = Extension(
     problems=_masters,
     partition=_partitioned,
     partitions=True,
-    opened=_opened,
+    groups=groups,
 )
 """DeepSpeed: PyTorch's layers under ZeRO."""

@@ -10,7 +10,7 @@ from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
-from memcore.memory.communicators import Communicator
+from memcore.memory.communicators import Communicator, Extent
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.trainers.megatron.settings import MegatronSettings
@@ -46,22 +46,20 @@ class Ranks:
         """Ranks that have the same part of the same experts."""
         return self.total // (self.pipeline * self.expert * self.expert_tensor)
 
-    def communicators(self, node: int, *, alltoall: bool) -> tuple[Communicator, ...]:
-        """Return the groups that exchange something on the GPU; `node`: GPUs that need no network between them.
+    def communicators(self, extent: Extent, *, alltoall: bool) -> tuple[Communicator, ...]:
+        """Return the groups that exchange something on the GPU.
 
         Source: optimizer/__init__.py (`grad_stats_parallel_group`), distributed/param_and_grad_buffer.py,
         moe/token_dispatcher.py, p2p_communication.py.
         """
         width = self.tensor * self.context * self.data
-        near_experts = max(min(self.expert, node // self.expert_tensor), 1) - 1
-        neighbours = min(self.pipeline - 1, 2)
-        near = neighbours if width < node else 0
+        near_experts = max(min(self.expert, extent.near // self.expert_tensor), 1) - 1
         return (
             Communicator("world", self.total, trees=True),
-            Communicator("data", self.data * self.context, rings=True, trees=True),
+            Communicator("data", self.data * self.context, rings=True, trees=True, apart=self.tensor),
             Communicator("tensor", self.tensor, rings=True, trees=True),
             Communicator("context", self.context, peers=min(self.context - 1, 2)),
-            Communicator("pipeline", self.pipeline, peers=near, remote=neighbours - near),
+            extent.in_a_row(width),
             Communicator("norms of gradients", self.total, trees=True),
             Communicator(
                 "experts", self.expert, rings=not alltoall, peers=near_experts * alltoall,

@@ -17,7 +17,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError
 from memcore.hardware import Accelerator, Overhead, find_accelerator
-from memcore.memory.communicators import node, opened
+from memcore.memory.communicators import Extent, opened
 from memcore.messages import joined
 from memcore.networks.catalog import find_model
 from memcore.networks.network import Layer, Model
@@ -153,8 +153,8 @@ def _nccl(config: Config, recipe: Recipe, ranks: Ranks, accelerator: Accelerator
     """Return what communicators take outside of the allocator."""
     plan = recipe.plan(MegatronPlan)
     alltoall = plan is not None and plan.experts is not None and plan.experts.dispatcher == "alltoall"
-    near = node(accelerator, config[Hardware.gpus_per_node])
-    return opened(ranks.communicators(near, alltoall=alltoall), accelerator)
+    extent = Extent(ranks.total, ranks.pipeline, accelerator, config[Hardware.gpus_per_node])
+    return opened(ranks.communicators(extent, alltoall=alltoall), extent)
 
 
 def stage_jobs(job: MegatronJob) -> Iterator[MegatronJob]:

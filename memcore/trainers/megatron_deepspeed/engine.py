@@ -45,11 +45,9 @@ def _of_pipeline(recipe: Recipe) -> Iterator[Buffer]:
 
 
 def _megatron(engine: Engine) -> Engine:
-    """Return the engine under Megatron-DeepSpeed's training loop, which opens communicators of its own."""
+    """Return the engine under Megatron-DeepSpeed's training loop."""
     key = f"megatron-{engine.key}" if engine.key else ""
-    return replace(
-        engine, name="megatron-deepspeed", title="Megatron-DeepSpeed", key=key, buffers=_buffers, communicators=3
-    )
+    return replace(engine, name="megatron-deepspeed", title="Megatron-DeepSpeed", key=key, buffers=_buffers)
 
 
 ENGINES: Mapping[str, Engine] = {each.key or each.name: each for each in map(_megatron, deepspeed.ENGINES.values())}

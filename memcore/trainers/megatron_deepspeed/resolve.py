@@ -24,7 +24,7 @@ from memcore.trace.engine import Engine
 from memcore.trace.recipe import HEAD, TAIL, Checkpoints, Loss, Pipeline, Recipe, Sharding
 from memcore.trace.ulysses import Ulysses
 from memcore.trainers.deepspeed.engine import plan_of, shared_by
-from memcore.trainers.deepspeed.resolve import offloaded, with_zero, zero_engine
+from memcore.trainers.deepspeed.resolve import groups, offloaded, with_zero, zero_engine
 from memcore.trainers.deepspeed.settings import DeepSpeedSettings
 from memcore.trainers.megatron.networks.converted import as_megatron
 from memcore.trainers.megatron.step_plan import Experts, MegatronPlan, Recompute
@@ -295,6 +295,7 @@ EXTENSION = Extension(
     disk=True,
     convert=converted,
     job=megatron_deepspeed_job,
+    groups=groups,
     partition=_partitioned,
     partitions=True,
     offers={Training.loss: ("vocab-parallel",), Training.implementation: ("transformer-engine", "megatron-local")},

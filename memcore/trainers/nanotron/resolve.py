@@ -10,8 +10,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting
 from memcore.config.training import Training
-from memcore.hardware import Accelerator, Overhead
-from memcore.memory.communicators import Communicator, opened
+from memcore.memory.communicators import Communicator, Extent
 from memcore.messages import joined
 from memcore.networks.glossary import SYMBOLS
 from memcore.networks.network import Model
@@ -96,25 +95,23 @@ def nanotron_job(
     )
 
 
-def groups(sizes: Mapping[str, int], stages: int, node: int, *, ties: bool) -> tuple[Communicator, ...]:
-    """Return the groups that exchange something on the GPU; `node`: GPUs that need no network between them.
+def _groups(recipe: Recipe, sizes: Mapping[str, int], extent: Extent) -> tuple[Communicator, ...]:
+    """Return the groups that exchange something on the GPU.
 
     Source: parallel/context.py (groups; a stage's ranks lie next to each other), parallel/tied_parameters.py (every
     rank gathers who ties what; gradients of what is tied are summed), optim/clip_grads.py (norms of gradients are
     summed in a replica), trainer.py (gradients and losses are summed over replicas).
     """
-    tensor, data = sizes["tp"], sizes["z"]
-    neighbours = min(stages - 1, 2)
-    near = neighbours if tensor * data < node else 0
-    total = tensor * data * stages
+    tensor, data, plan = sizes["tp"], sizes["z"], recipe.plan(NanotronPlan)
+    ties = plan is not None and plan.ties
     return (
-        Communicator("barriers", total, trees=True),
-        Communicator("world", total, rings=True),
+        Communicator("barriers", extent.ranks, trees=True),
+        Communicator("world", extent.ranks, rings=True),
         Communicator("tensor", tensor, rings=True, trees=True),
-        Communicator("data", data, rings=True, trees=True),
-        Communicator("norms of gradients", tensor * stages, trees=True),
-        Communicator("pipeline", stages, peers=near, remote=neighbours - near),
-        Communicator("tied embeddings", 2 if ties and stages > 1 else 1, rings=True),
+        Communicator("data", data, rings=True, trees=True, apart=tensor),
+        Communicator("norms of gradients", tensor * extent.stages, trees=True),
+        extent.in_a_row(tensor * data),
+        Communicator("tied embeddings", 2 if ties and extent.stages > 1 else 1, rings=True),
     )
 
 
@@ -216,13 +213,5 @@ def _units(sizes: Mapping[str, int]) -> list[Axis]:
     return found + [split_over(name) for name in _AXES if sizes.get(name) == sizes["tp"]]
 
 
-def _opened(
-    recipe: Recipe, sizes: Mapping[str, int], stages: int, near: int, accelerator: Accelerator | None
-) -> Overhead:
-    """Return what the groups' communicators take."""
-    plan = recipe.plan(NanotronPlan)
-    return opened(groups(sizes, stages, near, ties=plan is not None and plan.ties), accelerator)
-
-
-EXTENSION = Extension(job=nanotron_job, opened=_opened, offers={Training.loss: ("vocab-parallel",)}, ties_stages=True)
+EXTENSION = Extension(job=nanotron_job, groups=_groups, offers={Training.loss: ("vocab-parallel",)}, ties_stages=True)
 """nanotron: layers, pipelines and ZeRO of its own."""

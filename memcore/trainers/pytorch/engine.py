@@ -17,7 +17,6 @@ ONE_GPU = Engine(
     native=True,
     composes=True,
     distributed=False,
-    communicators=0,
 )
 ENGINES: Mapping[str, Engine] = {
     each.key or each.name: each for each in (ONE_GPU, ddp.ENGINE, fsdp.ENGINE, fsdp1.ENGINE)

@@ -5,7 +5,7 @@ Each has an `EXTENSION` in its `resolve` module. Resolving a job asks that one, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from memcore import registry
@@ -13,7 +13,8 @@ from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.errors import Problem
-from memcore.hardware import Accelerator, Overhead
+from memcore.hardware import Overhead
+from memcore.memory.communicators import Communicator, Extent, groups_of_mesh, opened
 from memcore.networks.network import Model
 from memcore.records import dataclass
 from memcore.trace.engine import Engine
@@ -21,6 +22,10 @@ from memcore.trace.recipe import Checkpoints, Recipe
 
 OwnJob = Callable[[Defaults, Model, Engine, Mapping[str, int], int, Checkpoints | None], tuple[Model, Recipe]]
 """What one rank has of a model, and the recipe of its step, given sizes, micro-batches and checkpoints."""
+
+
+def _of_mesh(recipe: Recipe, sizes: Mapping[str, int], extent: Extent) -> Sequence[Communicator]:
+    return groups_of_mesh(sizes, extent)
 
 
 def _unchanged(
@@ -51,8 +56,8 @@ class Extension:
     """The recipe and the sizes once parameters, gradients or states are partitioned."""
     partitions: bool = False
     """The optimizer is given pieces of one flat vector (ZeRO), which the library also frees and casts itself."""
-    opened: Callable[[Recipe, Mapping[str, int], int, int, Accelerator | None], Overhead] | None = None
-    """What communicators take, given sizes, stages and GPUs of a node; None: as much for each as NCCL's buffers."""
+    groups: Callable[[Recipe, Mapping[str, int], Extent], Sequence[Communicator]] = _of_mesh
+    """The process groups that exchange something."""
     offers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Values of settings that PyTorch itself has no counterpart of."""
     capacity: bool = False
@@ -61,6 +66,10 @@ class Extension:
     """How a network begins whose stages it runs."""
     ties_stages: bool = False
     """A head that is tied to the embedding may stand on another stage."""
+
+    def nccl(self, recipe: Recipe, sizes: Mapping[str, int], extent: Extent) -> Overhead:
+        """Return what communicators take outside of the allocator."""
+        return opened(self.groups(recipe, sizes, extent), extent)
 
 
 def extension_of(read: Defaults) -> Extension:

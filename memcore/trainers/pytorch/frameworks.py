@@ -56,6 +56,8 @@ class Framework:
     """The output head is quantized with the rest."""
     original_parameters: bool = False
     """It gives FSDP1 `use_orig_params`."""
+    initializes_on_gpu: bool = False
+    """Each rank initializes its units itself; others have them from the first rank (`sync_module_states`)."""
     compiles_model: bool = False
     """Where it compiles, one graph has the whole model with its loss (transformers/trainer.py, `torch_compile`, and
     accelerate/accelerator.py, `prepare_model`: `torch.compile(model)`)."""
@@ -135,7 +137,9 @@ FRAMEWORKS: Mapping[str, Framework] = {
     ),
     "fsdp_qlora": Framework(keeps_outputs=True, upcasts_logits=True, step="foreach"),
     "torchtune": Framework(adapts_itself=True, exempts_embeddings=False, compiles_loss=True, upcasts_logits=True),
-    "torchtitan": Framework(implementation="torchtitan", checkpoints="selective", exempts_embeddings=False),
+    "torchtitan": Framework(
+        implementation="torchtitan", checkpoints="selective", exempts_embeddings=False, initializes_on_gpu=True
+    ),
     "nemo-automodel": Framework(
         keeps_outputs=True,
         skips_sync=True,

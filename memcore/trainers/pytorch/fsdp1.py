@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from types import MappingProxyType
+from typing import ClassVar
 
 from memcore.dtypes import FLOATING
 from memcore.messages import Message
@@ -147,6 +149,10 @@ class Unit:
 
 class Fsdp1(Runtime):
     """The hooks of FSDP1 around the units of a model."""
+
+    pending: ClassVar[Mapping[str, int]] = MappingProxyType({"unsharded_parameter": 1, "flat_gradient": 2})
+    """The host waits for the unit two before, then gathers (`_FreeEventQueue`): of freed parameters one is in use, and
+    of flat gradients, which `_post_backward_hook` records on the stream that reduces them, that unit's and the next."""
 
     def __init__(self, tape: Tape, recipe: Recipe) -> None:
         super().__init__(tape, recipe)

@@ -656,6 +656,7 @@ def _sharding(read: Defaults, engine: Engine, code: LayerCode, sizes: Mapping[st
         and read.take(TorchSettings.use_orig_params, framework_of(read).original_parameters),
         prefetches_backward=not engine.flat or read.take(TorchSettings.backward_prefetch, "pre") == "pre",
         limits_gathers=read.given(TorchSettings.limit_all_gathers) is not False,
+        broadcasts=not framework_of(read).initializes_on_gpu,
         gathers_experts=sizes.get("ze", 1) > 1,
         leaves_experts=shares and sizes.get("ze", 1) == 1,
         prefetches=parallel,

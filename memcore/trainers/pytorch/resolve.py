@@ -13,11 +13,10 @@ from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.hardware import Accelerator, Overhead, communicators
 from memcore.layers.fused_head import tile_sizes
 from memcore.layers.fused_loss import chunk_sizes
 from memcore.layers.torchtitan.llama4 import as_titan
-from memcore.memory.communicators import node
+from memcore.memory.communicators import Extent
 from memcore.messages import Message
 from memcore.networks.adapter_kinds import ADAPTER_KINDS, SEQUENCE
 from memcore.networks.catalog import find_model
@@ -29,7 +28,7 @@ from memcore.trace.code import LayerCode, code_of
 from memcore.trace.engine import Engine, engine_of
 from memcore.trace.job import Job
 from memcore.trace.pictures import image_sizes
-from memcore.trace.recipe import HEAD, TAIL, Recipe
+from memcore.trace.recipe import HEAD, TAIL
 from memcore.trace.step import run_name
 from memcore.trainers.pytorch.checkpointing import checkpointing
 from memcore.trainers.pytorch.engine import VERSIONS
@@ -119,7 +118,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         worst_imbalance=worst_imbalance(read, experts, sizes),
         clips=read.take(Training.gradient_clipping, recipe.steps_in_backward is None),
         num_gpus=num_gpus,
-        nccl=_nccl(config, engine, extension, recipe, sizes, stages, accelerator),
+        nccl=extension.nccl(recipe, sizes, Extent(num_gpus, stages, accelerator, config[Hardware.gpus_per_node])),
         accelerator=accelerator,
         capacity=capacity,
         assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
@@ -143,21 +142,6 @@ def _share(read: Defaults, model: Model, experts: int, shards: int, tensors: int
     """What one rank has of the layers: tensor-parallel ranks share the experts too, unless these have ranks apart."""
     alone = model if tensors == 1 else parallelized(model, experts=experts == 1)
     return expert_share(read, alone, experts, shards * (tensors if experts > 1 else 1))
-
-
-def _nccl(
-    config: Config,
-    engine: Engine,
-    extension: Extension,
-    recipe: Recipe,
-    sizes: Mapping[str, int],
-    stages: int,
-    accelerator: Accelerator | None,
-) -> Overhead:
-    """Return what communicators take outside of the allocator."""
-    if extension.opened is None:
-        return communicators(engine.communicators)
-    return extension.opened(recipe, sizes, stages, node(accelerator, config[Hardware.gpus_per_node]), accelerator)
 
 
 def _keeps_gradients(read: Defaults, engine: Engine, extension: Extension) -> bool:
