@@ -61,9 +61,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is neither a file nor one of the {count} models in the catalog": (
         "值为 {value}，既不是文件，也不在目录的 {count} 个模型之中"
     ),
-    "give its config.json, or pass --model with a model of the same shapes": (
-        "请提供其 config.json，或用 --model 给出形状相同的模型"
-    ),
+    "give its config.json, or name a model of the same shapes": "请提供其 config.json，或给出形状相同的模型名称",
     "pass --model {name:s} if it has those shapes, as its name says, or give its config.json": (
         "若各形状与 {name:s} 相同（名称如此表示），请用 --model 给出后者，否则请提供其 config.json"
     ),
@@ -91,6 +89,9 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "expected true or false, found {value}": "应为 true 或 false，实为 {value}",
     "expected true, false or a number of at least 2, found {value}": "应为 true、false 或不小于 2 的数，实为 {value}",
     "expected a release such as 0.19.0 or a whole number, found {value}": "应为版本号（如 0.19.0）或整数，实为 {value}",
+    "expected numbers with commas between them, such as 3,1, found {value}": (
+        "应为用逗号隔开的数字，如 3,1，实为 {value}"
+    ),
     "expected a name or a list of names, found {value}": "应为名称或名称列表，实为 {value}",
     "expected a catalog id, a hub id or the content of a config.json, found {value}": (
         "应为目录 ID、模型中心 ID 或 config.json 的内容，实为 {value}"
