@@ -97,7 +97,7 @@ def serving_speed(found: ServingEstimate) -> ServingSpeed | None:
     if pace.prompts and users > 1 and prompt and answer:
         others = _spread((users - 1) * _prompt(found, prompt) / answer, STEP_SPREAD)
         mixed = _added(step, others)
-    if pace.prompts and not _is_latent(found):
+    if (pace.prompts or _prompts(found) is not None) and not _is_latent(found):
         alone = max(_prompt(found, length), _step(found, pace, 1, length)[1])
         first = _spread(alone + _HANDLING, FIRST_SPREAD)
     return ServingSpeed(found.users, length, step, mixed, first)
@@ -246,12 +246,19 @@ def _sum(found: ServingEstimate, rates: Roofline, tokens: int) -> float:
     return latency + 2 * (ranks - 1) / ranks * size / (rates.link * rates.communication_efficiency)
 
 
+def _prompts(found: ServingEstimate) -> float | None:
+    """Return the share of the peak that a server's prompts reach on a GPU, where published rates of its own say so."""
+    pace, row = found.job.server.speed, found.job.accelerator
+    return pace.on(row).prompts if pace is not None and row is not None else None
+
+
 def _prompt(found: ServingEstimate, length: int) -> float:
     """Return seconds in which a prompt is read."""
     job, rates = found.job, roofline_for(found.job.config)
     ranks, work = job.basics.layout.tensor, work_of(job.model, length)
     narrow = _narrow(found) == 8 and job.accelerator is not None and _is_late(job.accelerator)
-    rate = 2 * rates.flops * rates.narrow_efficiency if narrow else rates.flops * rates.flops_efficiency
+    share = _prompts(found) or rates.flops_efficiency
+    rate = 2 * rates.flops * rates.narrow_efficiency if narrow else rates.flops * share
     products = (work.products - work.head) / rate / ranks
     attention = work.attention / (rates.flops * _FORWARD) / ranks
     return products + attention + 2 * job.model.num_layers * _sum(found, rates, length)

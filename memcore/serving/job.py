@@ -59,6 +59,8 @@ class Kernels:
     """The same of a recurrent state."""
     unpacking: float = 0.0
     """The same of weights in four bits."""
+    prompts: float | None = None
+    """Share of the peak of products in 16 bits that prompts reach; None: as for all kernels of a GPU, if at all."""
 
 
 @dataclass(frozen=True, slots=True)

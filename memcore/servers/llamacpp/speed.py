@@ -19,6 +19,10 @@ _APPLE = {"apple7": 1.6, "apple8": 1.3, "apple9": 1.2, "apple10": 0.7}
 """Seconds of a layer's kernels over those of an M4, by GPU family: Llama 2 7B's 205 µs on an M1 Ultra, 163 on an M2
 Ultra, 171 on an M3 Ultra, 123 on an M4 Pro, both of one family, and 84 on an M5 Max (ggml-org/llama.cpp, discussion
 4167)."""
+_TENSORS = "apple10"
+"""The first family with units for products of matrices, of whose prompts one rate is known: 1.9 times what others reach
+(ggml-org/llama.cpp, pull request 16634). Theirs is fitted to an M1 Max (brand-o/normiebench, issue 40) and an M2 Ultra
+(ggml-org/llama.cpp, pull request 15616); with experts prompts take 1.4 times as long, which is in the range."""
 _RATES = Pace(
     late=Kernels(share=0.88, layer=20e-6, experts=65e-6, latent=80e-6, recurrent=140e-6),
     former=Kernels(share=0.88, layer=30e-6, experts=65e-6, latent=80e-6, recurrent=140e-6),
@@ -32,6 +36,7 @@ _RATES = Pace(
                 experts=times * 50e-6,
                 latent=times * 75e-6,
                 recurrent=times * 160e-6,
+                prompts=None if family == _TENSORS else 0.7,
             )
             for family, times in _APPLE.items()
         },
@@ -47,7 +52,8 @@ attention are fitted to five rates of that half, which were 4 to 30 % lower with
 NVIDIA's cards: ggml-org/llama.cpp, pull requests 15131, 17505, 17891 and 24216, with experts 16834; stacked memory:
 XiongjieDai/GPU-Benchmarks-on-LLM-Inference. GB10, where recurrent states were measured, too: benches/dgx-spark.md and
 AlexsJones/llmfit, llmfit-core/data/community, which also has an M4 Pro, an RX 7900 XT and an RTX 2080: with that card's
-bandwidth its eleven models are 14 % off in the median, nine more with layers or experts on the host 6 %.
+bandwidth its eleven models are 14 % off in the median, nine more with layers or experts on the host 6 %. Prompts go at 22
+to 95 % of the peak of NVIDIA's, which no rule explains: nothing is said of them.
 """
 
 
