@@ -28,7 +28,10 @@ _RATES = Pace(
     former=Kernels(share=0.88, layer=30e-6, experts=65e-6, latent=80e-6, recurrent=140e-6),
     others={
         "12.1": Kernels(share=0.77, layer=20e-6, latent=80e-6, recurrent=140e-6),
-        "rocm": Kernels(share=0.88, layer=70e-6, experts=10e-6, latent=30e-6, recurrent=70e-6),
+        **dict.fromkeys(
+            ("gfx1100", "gfx1101", "gfx1102", "gfx1151"),  # RDNA 3
+            Kernels(share=0.88, layer=70e-6, experts=10e-6, latent=30e-6, recurrent=70e-6),
+        ),
         **{
             family: Kernels(
                 share=0.9,
@@ -47,13 +50,13 @@ _RATES = Pace(
     recurrent=(0.75, 1.45),
 )
 """As published rates have it: shares and seconds are fitted to half of them, the other half tests them; those of latent
-attention are fitted to five rates of that half, which were 4 to 30 % lower without.
+attention are fitted to five rates of the latter, which were 4 to 30 % lower without.
 
 NVIDIA's cards: ggml-org/llama.cpp, pull requests 15131, 17505, 17891 and 24216, with experts 16834; stacked memory:
 XiongjieDai/GPU-Benchmarks-on-LLM-Inference. GB10, where recurrent states were measured, too: benches/dgx-spark.md and
 AlexsJones/llmfit, llmfit-core/data/community, which also has an M4 Pro, an RX 7900 XT and an RTX 2080: with that card's
-bandwidth its eleven models are 14 % off in the median, nine more with layers or experts on the host 6 %. Prompts go at 22
-to 95 % of the peak of NVIDIA's, which no rule explains: nothing is said of them.
+bandwidth its eleven models are 14 % off in the median, nine more with layers or experts on the host 6 %. Prompts go at
+22 to 95 % of the peak of NVIDIA's, which no rule explains: nothing is said of them.
 """
 
 
