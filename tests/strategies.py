@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from conftest import truth
 from hypothesis import strategies as st
 
 from memcore import Config
-from memcore.config.kinds import Choice, Counted, Flag, FlagOrCount, Integer, Listed, ModelName, Names, Number, Version
+from memcore.config.kinds import (
+    Choice,
+    Counted,
+    Flag,
+    FlagOrCount,
+    Integer,
+    Listed,
+    ModelName,
+    Names,
+    Number,
+    Proportions,
+    Version,
+)
 from memcore.config.pipelines import Layout
 from memcore.config.settings import SETTINGS
 from memcore.servers.llamacpp.tensor_types import TensorTypes
@@ -111,6 +125,7 @@ _SAMPLES = {
     Layout: st.lists(st.integers(0, 99), min_size=1, max_size=5) | st.sampled_from(["Et*3|(tt|)*29m|L", "2,3"]),
     Names: _MATRICES | st.lists(_MATRICES, min_size=1, max_size=3),
     TensorTypes: st.sampled_from(["token_embd=q8_0", "output=f16,blk.0-1+3.ffn_down=q6_k"]),
+    Proportions: st.sampled_from(["17,13", "3/1.50", "0,2"]),
     Version: st.integers(0, 999) | st.sampled_from(["0.19.0", "1.2", "v0.6.3.post1", "7"]),
 }
 
@@ -149,7 +164,16 @@ def _values(kind):
                 | st.text(min_size=1, max_size=20).filter(lambda text: text.strip() == text)
             )
         case _:
-            return st.text(max_size=40).filter(lambda text: text.strip())
+            return st.text(max_size=40).filter(partial(_is_allowed, kind))
+
+
+def _is_allowed(kind, text):
+    """Whether a text is a value: not all white space, nor a name of something else."""
+    try:
+        kind.check(text)
+    except ValueError:
+        return False
+    return True
 
 
 @st.composite

@@ -275,6 +275,26 @@ def test_serving_fresh():
     assert [each.verdict for each in results if each.verdict is not None].count("right") >= 12
 
 
+LOGS = truth("servera_blind")
+"""44 readings and 17 outcomes of starts of vLLM, SGLang, llama.cpp and Ollama, written down before they were predicted.
+First predictions: the median was 1.75 % off, the 90th percentile 29 %, and 27 of 40 were in their range; of five with
+high confidence 0.17 %, 22 % and 5 of 5. 14 of 17 outcomes were right, two close and one, of an adapted vLLM whose step
+is not stated, unsafe. What was found: llama.cpp's `-ts`, the layer that predicts tokens as the last of its file, and
+`expandable_segments`, without which weights of other rows were 0.8 to 2.4 % too large. Corrected since: descriptions of
+four starts, whose sources say less than was read into them. Open: what vLLM before 0.27 does not see of weights with
+`--enable-sleep-mode`, and small graphs of LLaVA 1.6."""
+
+
+def test_fresh_logs():
+    check_written_down(LOGS, 61)
+    results = predicted("servera_blind")
+    certain = {each["id"] for each in LOGS if each["confidence"] != "low"}
+    found = [each for each in results if each.error is not None and each.verdict is None and each.id in certain]
+    assert median(abs(each.error) for each in found) < 0.008
+    assert all(each.inside for each in found if each.inside is not None)
+    assert {each.verdict for each in results if each.verdict is not None and each.id in certain} <= {"right", "close"}
+
+
 COMPLETE = truth("complete")
 """64 readings and 21 outcomes of starts whose command, release, GPU and checkpoint are stated, 36 and 13 of vLLM,
 written down before they were predicted. First predictions: of 41 readings

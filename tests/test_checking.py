@@ -71,6 +71,10 @@ def test_a_line_names_its_file_once_and_problems_stand_below_each_other(files, c
 
 def test_files_together_are_one_job(files, capsys):
     Path("ds.json").write_text('{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 1}')
+    assert main(["check", "small.json", "ds.json", "--gpus", "2", *CARD]) == 2
+    assert "add --together" in capsys.readouterr().out
+    assert main(["check", "ds.json", "--gpus", "2", *CARD]) == 2
+    assert "together" not in capsys.readouterr().out
     assert main(["check", "small.json", "ds.json", "--together", "--gpus", "2", *CARD, "--json"]) == 0
     assert [each["file"] for each in json.loads(capsys.readouterr().out)] == ["small.json ds.json"]
 

@@ -423,7 +423,7 @@ def test_gradients_of_megatron_in_fp32():
     assert imported(f"{command} --spec local").config["training"]["implementation"] == "megatron-local"
 
 
-@pytest.mark.parametrize("argument", ["--img-h 336", "--fp4-format e2m1", "--megatron-fsdp-main-grads-dtype bf16"])
+@pytest.mark.parametrize("argument", ["--img-h 336", "--fp4-format e2m1", "--megatron-fsdp-grad-comm-dtype bf16"])
 def test_what_makes_another_network_is_refused(argument):
     """Left out, the answer would be one for another job."""
     with pytest.raises(UnsupportedError, match=argument.split()[0]):
@@ -431,6 +431,9 @@ def test_what_makes_another_network_is_refused(argument):
     same = imported("torchrun pretrain_gpt.py --use-custom-fsdp --num-layers 2 --megatron-fsdp-main-grads-dtype fp32")
     assert same.config["engine"]["type"] == "megatron-fsdp"
     assert not same.unknown
+    in_half = "--bf16 --megatron-fsdp-main-grads-dtype bf16 --megatron-fsdp-grad-comm-dtype bf16"
+    half = imported(f"torchrun pretrain_gpt.py --use-megatron-fsdp --num-layers 2 {in_half}")
+    assert half.config["engine"]["grad_reduce_in_bf16"]
 
 
 def test_older_words_of_functional_tests():

@@ -6,6 +6,7 @@ import pytest
 
 import memcore
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.layers.litgpt.network import HEAD, TARGETS
 from memcore.networks.adapters import trainable as count_trainable
 
 LLAMA = "meta-llama/Llama-2-7b-hf"
@@ -59,6 +60,26 @@ def found(model, length, batch, quantization=None, adapter=LORA, **engine):
 def test_what_litgpt_measured(model, length, batch, quantization, gigabytes):
     """`torch.cuda.max_memory_allocated` on an A100, from tutorials/finetune_lora.md and resource-tables.md."""
     assert found(model, length, batch, quantization).allocated.expected == pytest.approx(gigabytes * 1e9, rel=0.007)
+
+
+EVERYWHERE = {**LORA, "target_modules": [*TARGETS, HEAD]}
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "adapter", "gigabytes"),
+    [
+        ("tiiuae/falcon-7b", 1, {**LORA, "rank": 32}, 16.69),
+        ("google/gemma-2b", 2, {**EVERYWHERE, "dropout": 0.1}, 12.62),
+        ("microsoft/phi-2", 4, EVERYWHERE, 13.98),
+    ],
+    ids=lambda said: said.rpartition("/")[2] if isinstance(said, str) else "",
+)
+def test_what_its_config_hub_measured(model, batch, adapter, gigabytes):
+    """One norm for both parts of a layer; norms with 1 + w, scaled embeddings; an adapter on the head.
+
+    Source: config_hub/finetune/README.md, `lora.yaml` of each on an A10G.
+    """
+    assert found(model, 512, batch, adapter=adapter).allocated.expected == pytest.approx(gigabytes * 1e9, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from conftest import truth
 
 from memcore import Config, estimate
-from memcore.errors import UnsupportedError
+from memcore.errors import ConfigError, UnsupportedError
 from memcore.networks.catalog import find_model
 from memcore.networks.read import read_model
 from memcore.servers.llamacpp.buffers import Plan, gaps, llamacpp_buffers
@@ -351,6 +351,24 @@ def test_the_layer_that_predicts():
     assert found.ranks[0].ledger.sum("draft model") == 263_313_408
     assert found.ranks[0].ledger.sum("KV cache") == (512 + 32) * MiB
     assert found.ranks[0].ledger.sum("recurrent states") / MiB == pytest.approx(448.88, abs=0.01)
+
+
+def test_the_layer_that_predicts_is_the_last_of_its_file():
+    """Of a log with `-ts 17,13`: 4,896 MiB of cache and 361.59 of states on the first GPU, the layer on the second."""
+    inference = {**MTP["inference"], "max_model_len": 262_144, "speculative_method": "mtp", "num_speculative_tokens": 3}
+    engine = {"type": "llama.cpp", "cache_type_k": "q8_0", "cache_type_v": "q8_0", "tensor_split": "17/13"}
+    first, second = estimate({**MTP, "inference": inference, "engine": engine, "hardware": {"num_gpus": 2}}).ranks
+    assert first.ledger.sum("KV cache") == 4896 * MiB
+    assert first.ledger.sum("recurrent states") / MiB == pytest.approx(361.59, abs=0.01)
+    assert first.ledger.sum("draft model") == 0 < second.ledger.sum("draft model")
+
+
+def test_gpus_without_a_share_hold_nothing():
+    """Shares that are not given are none, and those of GPUs that are not there are left out."""
+    found = estimate({**MTP, "engine": {"type": "llama.cpp", "tensor_split": "0,1"}, "hardware": {"num_gpus": 3}})
+    assert [each.ledger.sum("weights") > 0 for each in found.ranks] == [False, True, False]
+    with pytest.raises(ConfigError, match="expected numbers with commas"):
+        Config.from_dict({**MTP, "engine": {"type": "llama.cpp", "tensor_split": "0,half"}})
 
 
 def test_vulkan_keeps_no_operands_of_experts():

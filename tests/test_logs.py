@@ -39,12 +39,19 @@ LINES = {
     "MA 14.96 GB         Max_MA 15.1 GB         CA 15.3 GB         Max_CA 15 GB ": [
         ("DeepSpeed", "allocated", None, 14.96 * GiB), ("DeepSpeed", "max_allocated", "peak", 15.1 * GiB),
         ("DeepSpeed", "reserved", None, 15.3 * GiB), ("DeepSpeed", "max_reserved", "peak", 15 * GiB)],
+    # what the start needed is no peak of a step
+    "[INFO] [utils.py:800:see_memory_usage] After initializing ZeRO optimizer\n[INFO] [utils.py:801:see_memory_usage] "
+    "MA 14.96 GB         Max_MA 15.1 GB         CA 15.3 GB         Max_CA 15 GB \nCPU Virtual Memory:  used = 40 GB\n"
+    "Engine after backward\nMA 20.5 GB         Max_MA 24.5 GB         CA 25.5 GB         Max_CA 26 GB ": [
+        ("DeepSpeed", "allocated", None, 20.5 * GiB), ("DeepSpeed", "max_allocated", None, 15.1 * GiB),
+        ("DeepSpeed", "reserved", None, 25.5 * GiB), ("DeepSpeed", "max_reserved", None, 15 * GiB),
+        ("DeepSpeed", "max_allocated", "peak", 24.5 * GiB), ("DeepSpeed", "max_reserved", "peak", 26 * GiB)],
     " Memory usage: 123.50MiB. Peak allocated 223.25MiB. Peak reserved: 456.00MiB": [
         ("nanotron", "allocated", None, 123.5 * MiB), ("nanotron", "max_allocated", "peak", 223.25 * MiB),
         ("nanotron", "max_reserved", "peak", 456 * MiB)],
     "[After model building] Memory usage: 8.00MiB. Peak allocated: 9.00MiB Peak reserved: 10.00MiB": [
-        ("nanotron", "allocated", None, 8 * MiB), ("nanotron", "max_allocated", "peak", 9 * MiB),
-        ("nanotron", "max_reserved", "peak", 10 * MiB)],
+        ("nanotron", "allocated", None, 8 * MiB), ("nanotron", "max_allocated", None, 9 * MiB),
+        ("nanotron", "max_reserved", None, 10 * MiB)],
     "Memory used: 21.30 GB": [("LitGPT", "max_allocated", "peak", 21.3 * GB)],
     "| - Memory Used               :  21.30 GB                  ": [("LitGPT", "max_allocated", "peak", 21.3 * GB)],
     "\tGPU peak memory alloc: 13.25 GiB": [("torchtune", "max_allocated", "peak", 13.25 * GiB)],
@@ -103,6 +110,13 @@ LINES = {
         ("vLLM", "cuda_graphs_estimated", None, 0.84 * GiB)],
     "CUDA graph pool memory: 0.96 GiB (actual), 0.84 GiB (estimated), difference: 0.12 GiB (12.4%).": [
         ("vLLM", "cuda_graphs", None, 0.96 * GiB), ("vLLM", "cuda_graphs_estimated", None, 0.84 * GiB)],
+    "Free memory on device (78.75/79.25 GiB) on startup. Desired GPU memory utilization is (0.9, 71.25 GiB). Actual usage "
+    "is 14.25 GiB for weight, 1.5 GiB for peak activation, 0.25 GiB for non-torch memory, and 0.75 GiB for CUDAGraph "
+    "memory. Replace gpu_memory_utilization config with `--kv-cache-memory=1` (0.0 GiB) to fit into requested memory": [
+        ("vLLM", "weights", "after_init", 14.25 * GiB), ("vLLM", "activations", "steady", 1.5 * GiB),
+        ("vLLM", "non_torch", None, 0.25 * GiB), ("vLLM", "cuda_graphs", None, 0.75 * GiB)],
+    "Actual usage is 15.25 GiB for consumed memory (weights + non-torch), 1.5 GiB for peak activation, and 0.5 GiB for "
+    "CUDAGraph memory.": [("vLLM", "cuda_graphs", None, 0.5 * GiB)],
     "Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=7.37 GB, mem usage=15.25 GB.": [
         ("SGLang", "weights", "after_init", 15.25 * GiB)],
     "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 38141, K size: 2.25 GB, V size: 2.25 GB": [

@@ -299,9 +299,24 @@ def test_gkd_of_trl_has_a_teacher():
     assert found.config["engine"]["framework"] == "trl"
     assert found.accounts.left_out == ()
     rank = estimate(Config.from_dict(found.config)).ranks[0]
-    assert rank.job.recipe.objective.symmetric
+    assert rank.job.recipe.objective.taught == "jensen"
     with pytest.raises(UnsupportedError, match="use_liger_kernel"):
         imported(text.format("a/b --use_liger_kernel true"))
+
+
+def test_a_teacher_of_automodel_by_hand():
+    """Logits of both in bf16, log-probabilities of the loss, and the local variables of the divergence.
+
+    These are two copies in fp32, their log-probabilities, the teacher's probabilities, the difference, zeros, their
+    mask in bytes, and what the mask chooses.
+    """
+    training = {"sequence_length": 512, "precision": "bf16", "method": {"name": "distill", "teacher": "gpt2-medium"}}
+    engine = {"type": "fsdp", "framework": "nemo-automodel"}
+    found = estimate(Config.from_dict({"model": "gpt2", "training": training, "engine": engine}))
+    logits = 512 * 50257
+    sizes = [pytest.approx(each * logits, abs=512) for each in (1, 2, 4)]
+    kept = [each for each in found.ledger.entries if each.each in sizes]
+    assert sum(each.bytes for each in kept) == pytest.approx(41 * logits, rel=1e-4)
 
 
 def test_rewards_of_llama_factory_compute_a_loss_too():

@@ -309,6 +309,21 @@ def test_torchao_keeps_a_table_for_each_moment():
     assert found["block_scales"] == 2 * 4 * LARGE // 128
 
 
+def test_copies_next_to_bf16_parameters():
+    """TransformerEngine keeps fp32 moments and the bits that bf16 lacks; FlashOptim 8 bits each, scales of 32 in fp16."""
+    elements = LARGE + 5 * 1024
+    found, _ = states({"name": "adamw", "implementation": "transformer-engine"}, master_dtype="int16")
+    assert found == {"exp_avg": 4 * elements, "exp_avg_sq": 4 * elements, "master_copy": 2 * elements}
+    fused = {"name": "adamw", "implementation": "transformer-engine", "state_dtype": "bf16"}
+    assert states(fused)[0] == {"exp_avg": 2 * elements, "exp_avg_sq": 2 * elements}
+    assert states(fused, precision="bf16-mixed", master_dtype="int16")[0]["master_copy"] == 4 * elements
+    flash = {"name": "adamw", "implementation": "flashoptim"}
+    scales = 2 * (2 * LARGE // 32 + 5 * 512)  # those of a norm fill an allocation
+    assert states(flash)[0] == {"quantized_moment": 2 * elements, "block_scales": scales, "master_copy": elements}
+    with pytest.raises(memcore.MemcoreError, match="it extends parameters in bf16"):
+        states(flash, precision="bf16-mixed")
+
+
 def test_states_in_another_dtype():
     """The fused kernel keeps bf16 moments beside fp32 parameters; the others keep them like the parameters."""
     found, _ = states({"name": "adamw", "state_dtype": "bf16"}, precision="fp32")

@@ -68,12 +68,19 @@ READ = {
     "swift deploy --model org/m --infer_backend sglang --sglang_tp_size 2": {"parallelism.tensor_parallel_size": 2},
     "resources: {accelerators: L4:2}\nrun: |\n  vllm serve org/m --tensor-parallel-size $SKYPILOT_NUM_GPUS_PER_NODE\n": {
         "parallelism.tensor_parallel_size": 2},
+    'resources: {accelerators: H100:8}\nnum_nodes: 2\nrun: |\n  if [ "$SKYPILOT_NODE_RANK" == "0" ]; then\n'
+    "    torchrun --nnodes $SKYPILOT_NUM_NODES --nproc_per_node $SKYPILOT_NUM_GPUS_PER_NODE train.py"
+    " --model_name_or_path org/m --per_device_train_batch_size 4 --max_length 512\n  fi\n": {
+        "hardware.num_gpus": 16, "training.micro_batch_size": 4},
     "set M=C:\\x\\Meta-Llama-3.1-8B-Instruct-Q6_K.gguf\nllama-server.exe -m %M% -ngl 20\n": {
         "inference.quantization": "q6_k", "engine.n_gpu_layers": 20},
     "vllm serve org/m --enable-lora --max-model-len 32768 --no-enable-chunked-prefill": {
         "inference.max_loras": 1, "engine.max_num_batched_tokens": 32768},
     "llama-server --hf-repo a/b-GGUF --hf-file b-q8_0.gguf -c 512": {"inference.quantization": "q8_0"},
     r"llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -ot 'blk\.(1[0-9]|2\d)\.ffn_.*_exps.=CPU'": {"engine.n_cpu_moe": 20},
+    "llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -ts 3,1 -sm layer": {
+        "engine.tensor_split": "3,1", "hardware.num_gpus": 2,
+    },
     "llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -cmoe": {"engine.n_cpu_moe": 1000},
     "kind: VLLMRuntime\nspec:\n  model: {modelURL: org/m, maxModelLen: 4096, maxNumSeqs: 32}\n"
     "  vllmConfig: {tensorParallelSize: 2, gpuMemoryUtilization: '0.8', port: 8000}\n": {

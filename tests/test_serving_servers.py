@@ -269,6 +269,57 @@ def test_blocks_of_weights_are_not_split(version, rest):
     assert rows == [pytest.approx(rest * MiB, rel=0.01)]
 
 
+@pytest.mark.parametrize(
+    ("version", "accelerator", "said"),
+    [("0.23.0", "rtx-pro-6000", True), ("0.24.0", "rtx-pro-6000", False), ("0.23.0", "h200-sxm-141gb", False)],
+)
+def test_a_release_without_attention_for_a_gpu(version, accelerator, said):
+    """Until 0.23 DeepSeek-V4's sparse attention supports compute capabilities 9 and 10 alone."""
+    layout = {"parallelism": {"tensor_parallel_size": 4}, "inference": {"max_model_len": 8192}}
+    hardware = {"accelerator": accelerator, "num_gpus": 4}
+    found = serve("deepseek-ai/DeepSeek-V4-Flash", version=version, hardware=hardware, **layout)
+    assert any("has no attention for compute capability 12" in str(each) for each in found.notes) == said
+
+
+@pytest.mark.parametrize(
+    ("version", "owner", "device"),
+    [
+        ("0.13.0", "models's", "device ("),
+        ("0.21.0", "models's", "device cuda:0 ("),
+        ("0.22.0", "model's", "device cuda:0 ("),
+    ],
+)
+def test_words_of_a_refusal_are_the_releases(version, owner, device):
+    """Source: v1/core/kv_cache_utils.py, v1/worker/gpu_worker.py and v1/worker/utils.py of these releases."""
+    found = serve("qwen3-32b", version=version, inference={"max_model_len": 131_072}, gpu_memory_utilization=0.9)
+    assert any(f"at least one request with the {owner} max seq len (131072), (32.0" in each for each in found.notes)
+    full = serve(version=version, inference={"max_model_len": 8192}, gpu_memory_utilization=0.999)
+    assert any(
+        f'vLLM refuses: "Free memory on {device}' in each or f"on device {device}" in each for each in full.notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "path", "taken"),
+    [
+        ("llama.cpp", "qwen3-8b", "engine.n_cpu_moe", False),
+        ("llama.cpp", "qwen3-30b-a3b", "engine.n_cpu_moe", True),
+        ("sglang", "qwen3-8b", "engine.mamba_full_memory_ratio", False),
+        ("sglang", "Qwen/Qwen3.5-9B", "engine.mamba_full_memory_ratio", True),
+    ],
+)
+def test_nothing_is_assumed_of_what_a_model_lacks(engine, model, path, taken):
+    assert (path in {each.path for each in serve(model, engine).assumptions}) == taken
+
+
+def test_expandable_segments_have_no_ends():
+    """Their blocks are split to 512 bytes: on two 5090s a start of vLLM 0.26 prints 14.28 GiB of an FP8 Qwen3.8 27B."""
+    two = {"hardware": {"accelerator": "rtx-5090", "num_gpus": 2}, "parallelism": {"tensor_parallel_size": 2}}
+    found = serve("Qwen/Qwen3.8-27B-FP8", version="0.26.1", expandable_segments=True, **two)
+    assert not [each.title for each in found.ledger.entries if each.title.startswith("unsplit")]
+    assert found.ledger.sum("weights") == pytest.approx(14.28 * GiB, rel=0.0005)
+
+
 def test_a_draft_model_comes_on_top():
     """Its weights, and its layers in every block of the pool."""
     found = serve(inference={"draft_model": "llama-3.2-1b"}, version="0.19.0")

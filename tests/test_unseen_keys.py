@@ -25,6 +25,12 @@ AUTOMODEL = (
     "model:\n  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained\n"
     "  pretrained_model_name_or_path: Qwen/Qwen3-8B\ndataset:\n  seq_length: 512\n"
 )
+TAUGHT = AUTOMODEL.replace("TrainFinetune", "KnowledgeDistillation") + (
+    "teacher_model:\n  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained\n"
+    "  pretrained_model_name_or_path: Qwen/Qwen3-14B\n"
+)
+TEACHER = "training.method.teacher"
+FUSED_ADAM = "transformer_engine.pytorch.optimizers.fused_adam.FusedAdam"
 VERL_SFT = (
     "torchrun --nproc_per_node 8 -m verl.trainer.fsdp_sft_trainer data.max_length=512"
     " model.partial_pretrain=Qwen/Qwen2.5-7B data.train_batch_size=64 "
@@ -50,6 +56,7 @@ def read(text, gpus=8):
 
 MICRO, STEPS = "training.micro_batch_size", "training.gradient_accumulation_steps"
 NAME, RANK = "training.optimizer.name", "training.optimizer.rank"
+HOW, MASTER = "training.optimizer.implementation", "training.master_dtype"
 SHARDS, RANKS = "parallelism.data_parallel_shard_size", "parallelism.data_parallel_size"
 DECIDING = (
     # LLaMA-Factory 0.9.6, hparams/finetuning_args.py: examples/extras/adam_mini/qwen2_full_sft.yaml
@@ -58,6 +65,8 @@ DECIDING = (
     (TRL, "optim: galore_adamw\noptim_args: rank=64, scale=0.25\n", {NAME: "galore", RANK: 64}),
     (TRL, "optim: galore_adamw\n", {RANK: 128}),
     (FACTORY, "optim: galore_adamw\noptim_args: rank=32\n", {RANK: 32}),
+    (FACTORY, "use_apollo: true\napollo_rank: 128\napollo_layerwise: true\n",
+     {NAME: "apollo", RANK: 128, "engine.optimizer_in_bwd": True}),
     (AXOLOTL, "optimizer: galore_adamw\noptim_args:\n  rank: 64\n", {NAME: "galore", RANK: 64}),
     (TRL, "use_liger: true\n", {"training.loss": "fused-linear", "training.implementation": "liger"}),
     (AXOLOTL, "sequence_parallel_degree: 2\n", {"parallelism.context_parallel_size": 2}),
@@ -83,6 +92,17 @@ DECIDING = (
     (AUTOMODEL, "distributed:\n  pp_size: 2\n", {MICRO: 1, STEPS: 16}),
     (AUTOMODEL, "distributed:\n  pp_size: 2\n  pipeline:\n    pp_microbatch_size: 4\n", {MICRO: 4, STEPS: 4}),
     (AUTOMODEL, "distributed:\n  pp_size: 1\n  pipeline:\n    pp_microbatch_size: 4\n", {MICRO: 8, STEPS: 1}),
+    # optimizers with a copy of the weights: TransformerEngine's, and Databricks'
+    (AUTOMODEL, f"optimizer:\n  _target_: {FUSED_ADAM}\n  master_weights: true\n  store_param_remainders: true\n"
+     "  exp_avg_dtype: torch.bfloat16\n  exp_avg_sq_dtype: torch.bfloat16\n",
+     {NAME: "adamw", HOW: "transformer-engine", "training.optimizer.state_dtype": "bf16", MASTER: "int16"}),
+    (AUTOMODEL, f"optimizer:\n  _target_: {FUSED_ADAM}\n  adam_w_mode: false\n",
+     {NAME: "adam", HOW: "transformer-engine", "training.optimizer.state_dtype": "fp32", MASTER: "none"}),
+    (AUTOMODEL, "optimizer:\n  _target_: flashoptim.FlashAdamW\n  master_weight_bits: 32\n",
+     {NAME: "adamw", HOW: "flashoptim", MASTER: "int16"}),
+    # recipes/llm/kd.py: weights in fp32 unless an optimizer has its own copy
+    (TAUGHT, "kd_ratio: 0.5\n", {"training.method.name": "distill", TEACHER: "Qwen/Qwen3-14B", "training.precision": "bf16-mixed"}),
+    (TAUGHT, "optimizer:\n  _target_: flashoptim.FlashAdamW\n", {"training.precision": "bf16", MASTER: "int8"}),
     (TUNE, "optimizer:\n  _component_: torch.optim.AdamW\nloss:\n"
      "  _component_: torchtune.modules.loss.CEWithChunkedOutputLoss\n  num_output_chunks: 16\n",
      {"training.loss": "chunked:16"}),
@@ -105,6 +125,7 @@ def test_keys_that_decide_are_read(base, keys, wanted):
 
 REFUSED = (
     (FACTORY, "quantization_bit: 4\nquantization_method: hqq\n", "quantization_method: found 'hqq'"),
+    (FACTORY, "use_apollo: true\napollo_proj: svd\n", "apollo_proj: found 'svd'; supported: 'random'"),
     (AXOLOTL, "peft_layer_replication: [[0, 4], [2, 5]]\n", "peft_layer_replication"),
     (MEGATRON, "--export-num-eagle-layers 1", "--export-num-eagle-layers"),
     (MEGATRON, "--export-num-medusa-heads 2", "--export-num-medusa-heads"),
@@ -117,6 +138,8 @@ REFUSED = (
     (TITAN, "local_batch_size = 3\n[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_microbatch_size = 2\n",
      "does not divide the 3 sequences of a rank"),
     (AUTOMODEL, "distributed:\n  pp_size: 2\n  pipeline:\n    pp_microbatch_size: 3\n", "does not divide"),
+    (TAUGHT, "separate_meshes: true\n", "separate_meshes: found True"),
+    (AUTOMODEL, f"optimizer:\n  _target_: {FUSED_ADAM}\n  exp_avg_dtype: torch.uint8\n", "exp_avg_dtype uint8"),
 )  # fmt: skip
 
 

@@ -483,3 +483,27 @@ class Called(Text):
         if found.lower() in self.impossible:
             raise ValueError(Message("found {!r}, which {}", found, self.impossible[found.lower()]))
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Proportions(Plain):
+    """How something is divided: numbers, not all of them zero, with commas or slashes between them.
+
+    >>> Proportions().check("3/1.50"), Proportions().parse("17, 13")
+    ('3,1.5', '17,13')
+    """
+
+    def check(self, value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch(_SHARES, value):
+            raise ValueError(Message("expected numbers with commas between them, such as 3,1, found {}", shown(value)))
+        return ",".join(f"{float(each):.9f}".rstrip("0").rstrip(".") for each in re.split("[,/]", value))
+
+    def parse(self, text: str) -> str:
+        return self.check(re.sub(r"\s", "", text))
+
+    def schema(self) -> JsonSchema:
+        return {"type": "string", "pattern": f"^{_SHARES}$"}
+
+
+_SHARE = r"[0-9]{1,9}(\.[0-9]{1,9})?"
+_SHARES = rf"(?=.*[1-9]){_SHARE}([,/]{_SHARE}){{0,{limits.LIST_LENGTH - 1}}}"

@@ -29,10 +29,15 @@ COMPUTE = Choice(
 )
 """A dtype that layers can compute in."""
 MASTER = Choice(
-    ("none", "fp32"),
-    {"none": "no master weights: the optimizer updates the parameters directly", "fp32": "fp32 master weights"},
+    ("none", "fp32", "int16", "int8"),
+    {
+        "none": "no master weights: the optimizer updates the parameters directly",
+        "fp32": "fp32 master weights",
+        "int16": "the 16 bits of fp32 that a bf16 parameter lacks",
+        "int8": "8 of the bits of fp32 that a bf16 parameter lacks",
+    },
     impossible=dict.fromkeys(
-        ("bf16", "fp16", "fp8", "mxfp8", *_FEW_BITS),
+        ("bf16", "fp16", "fp8", "mxfp8", *(bits for bits in _FEW_BITS if bits != "int8")),
         Message(
             "is not a supported dtype for master copies; Megatron's precision-aware optimizer has "
             "engine.main_params_dtype; allowed: {}",
@@ -66,7 +71,17 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
     )
     implementation = setting(
         Choice(
-            ("fused", "foreach", "for-loop", "bitsandbytes", "torchao", "distributed-shampoo", "transformers"),
+            (
+                "fused",
+                "foreach",
+                "for-loop",
+                "bitsandbytes",
+                "torchao",
+                "distributed-shampoo",
+                "transformers",
+                "transformer-engine",
+                "flashoptim",
+            ),
             {
                 "fused": "one kernel, no temporaries",
                 "foreach": "multi-tensor operations with a temporary the size of this rank's parameters",
@@ -75,6 +90,8 @@ class Optimizer(Section, path="training.optimizer", shorthand="name"):
                 "torchao": "torchao: one compiled kernel per parameter",
                 "transformers": "transformers' own Adafactor, the Trainer's choice, or its AdamW of earlier releases",
                 "distributed-shampoo": "Meta's Distributed Shampoo and SOAP, on blocks of each rank's parameters",
+                "transformer-engine": "TransformerEngine's FusedAdam: fp32 moments, with master weights if asked for",
+                "flashoptim": "Databricks' FlashOptim: moments in 8 bits, with 8 or 16 more bits of each weight",
             },
         ),
         "Implementation",

@@ -13,6 +13,8 @@ from memcore.errors import LISTED, ConfigError, Problem, nearest
 from memcore.messages import Message
 
 Sections = tuple[type[Section], ...]
+REQUIRED = "is required"
+"""What is said of a config without a model."""
 _NAME = 80
 """Characters of a string that may be a model's name."""
 
@@ -30,7 +32,7 @@ def from_plain(sections: Sections, model: Setting[Any], data: object) -> dict[st
     values: dict[str, Any] = {}
     _read(_keys(sections, "") | {model.name: model}, sections, data, "", values, problems)
     if model not in values and data.get(model.name) is None:
-        problems.append(Problem(model, "is required"))
+        problems.append(Problem(model, REQUIRED))
     if problems:
         raise ConfigError(problems)
     return values

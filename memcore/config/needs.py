@@ -45,6 +45,7 @@ OF_ADAPTERS: dict[Setting[Any], Need] = {
 """Settings of adapters, and the kinds that have each."""
 STAGED = Need(Parallelism.pipeline_parallel_size, (SEVERAL,))
 ROUTED = Need(EXPERTS, (ANY,))
+STATEFUL = Need(RECURRENT, (ANY,))
 IN_FP8 = Need(Training.precision, ("fp8-mixed",))
 _SHARDED = Need(Parallelism.tensor_parallel_size, (SEVERAL,))
 
@@ -68,7 +69,7 @@ NEEDS: Mapping[str, Need] = {
     Training.activation_checkpointing.early_stop: _TRAINED,
     Training.activation_checkpointing.use_reentrant: _TRAINED,
     Training.activation_checkpointing.entry: _TRAINED,
-    Training.kernels: Need(RECURRENT, (ANY,)),
+    Training.kernels: STATEFUL,
     Training.liger_kernels: Need(Training.implementation, ("liger",)),
     Training.activation_memory_budget: Need(Training.compile, ("true",)),
     Parallelism.sequence_parallel: _SHARDED,

@@ -213,7 +213,8 @@ class Training(Section, path="training"):
     master_dtype = setting(
         MASTER,
         "Master copy",
-        "Separate copy of the parameters for the optimizer (master weights); PyTorch's engines keep none.",
+        "Separate copy of the parameters for the optimizer (master weights), or the bits that they lack; PyTorch's "
+        "own optimizers keep none.",
         flag="master-dtype",
         default="the engine's",
         advanced=True,

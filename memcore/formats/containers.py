@@ -399,7 +399,7 @@ _VARIABLE = re.compile(r"\$\{\w+(?::?-[^${}]*)?\}|\$\w+")
 
 
 def _variables(content: Mapping[Any, Any]) -> Iterator[str]:
-    """Assignments of a container's environment, and of the GPUs that an orchestrator counts for it."""
+    """Assignments of a container's environment, and of what SkyPilot and dstack tell the first of its nodes."""
     for name in ("env", "environment", "envs"):
         given = content.get(name)
         pairs = given.items() if isinstance(given, Mapping) else [_pair(each) for each in given or ()]
@@ -412,6 +412,8 @@ def _variables(content: Mapping[Any, Any]) -> Iterator[str]:
     gpus = _gpus(content.get("resources"))
     if gpus:
         yield f"DSTACK_GPUS_NUM={gpus}\nSKYPILOT_NUM_GPUS_PER_NODE={gpus}\n"
+        nodes = content.get("num_nodes", content.get("nodes", 1))
+        yield f"SKYPILOT_NUM_NODES={nodes}\nDSTACK_NODES_NUM={nodes}\nSKYPILOT_NODE_RANK=0\nDSTACK_NODE_RANK=0\n"
 
 
 _COUNTED = re.compile(r"(?:[^:]*:)*(\d{1,4})")

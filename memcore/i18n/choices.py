@@ -67,6 +67,14 @@ CHOICES_IN_CHINESE: Mapping[str, str] = {
     "Meta's Distributed Shampoo and SOAP, on blocks of each rank's parameters": (
         "Meta 的 Distributed Shampoo 与 SOAP，按块处理各 rank 的参数"
     ),
+    "TransformerEngine's FusedAdam: fp32 moments, with master weights if asked for": (
+        "TransformerEngine 的 FusedAdam：一阶矩、二阶矩为 fp32，可另存主权重"
+    ),
+    "Databricks' FlashOptim: moments in 8 bits, with 8 or 16 more bits of each weight": (
+        "Databricks 的 FlashOptim：一阶矩、二阶矩为 8 位，每个权重另存 8 或 16 位"
+    ),
+    "the 16 bits of fp32 that a bf16 parameter lacks": "bf16 参数比 fp32 少的 16 位",
+    "8 of the bits of fp32 that a bf16 parameter lacks": "bf16 参数比 fp32 少的位中的 8 位",
     # Adapters and frozen weights
     "LoRA: two low-rank matrices next to each targeted linear layer": "LoRA：为每个目标线性层附加两个低秩矩阵",
     "rsLoRA: LoRA scaled by the square root of the rank": "rsLoRA：按秩的平方根缩放的 LoRA",

@@ -19,7 +19,7 @@ HELP_IN_CHINESE: Mapping[str, str] = {
     "training.compute_dtype": "各层计算所用的 dtype，FSDP 也以它 all-gather 参数。FP8 请选预设 fp8-mixed。",
     "training.gradient_dtype": "优化器读取的梯度的 dtype；在 PyTorch 中与参数相同。",
     "training.reduce_dtype": "FSDP 在各 rank 间归约梯度所用的 dtype。",
-    "training.master_dtype": "优化器使用的另一份参数副本（主权重）；PyTorch 的引擎没有。",
+    "training.master_dtype": "优化器使用的另一份参数副本（主权重），或参数所缺的位；PyTorch 自带的优化器没有。",
     "training.optimizer.name": (
         "Adam 为每个参数保存两个状态；SGD 不保存，带动量时保存一个。8 位状态的大小为 fp32 的四分之一。"
     ),

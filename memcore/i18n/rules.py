@@ -132,6 +132,7 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "Adafactor's column means of squares": "Adafactor 的平方的列均值",
     "8-bit moment": "8 位的一阶矩或二阶矩",
     "per-block scales of a moment": "一阶矩或二阶矩每块的缩放因子",
+    "the optimizer's copy of the parameters, or the bits that bf16 lacks": "优化器的参数副本，或 bf16 所缺的位",
     "8-bit quantization map, shared by all parameters": "8 位量化表，所有参数共用",
     "DDP's flat copy of all gradients": "DDP 的全部梯度的扁平副本",
     "gradients as views of DDP's buckets": "作为 DDP bucket 的视图的梯度",

@@ -168,6 +168,7 @@ tensors. Start with:
         "What fits (name a model, and `memcore plan --model NAME` shows the configs)",
         "放得下的方案（指定模型后用 `memcore plan --model NAME` 查看配置）",
     ),
+    "cli-plan-assumed": ("The plans assume {reason}.", "方案假定{reason}。"),
     "cli-no-plan": ("No plan fits as asked: {reason}.", "没有符合要求的方案：{reason}。"),
     "cli-memory": (
         "Memory: needs {need} ({low} to {high}) on each GPU, leaving {free} ({share}%) free.",
@@ -270,6 +271,10 @@ tensors. Start with:
         "剩余显存不到 {share}%。",
     ),
     "cli-upper-end": ("The upper end of the range does not fit.", "范围的上限放不下。"),
+    "cli-check-together": (
+        "if the files describe one job, such as a script and its DeepSpeed file, add --together",
+        "若这些文件描述同一个任务（如脚本及其 DeepSpeed 文件），请加 --together",
+    ),
     "cli-check-plan": (
         "what to change: `memcore plan` with the same file and flags",
         "如何调整：用相同的文件与参数运行 `memcore plan`",

@@ -9,7 +9,7 @@ train/trainer_utils.py (`get_batch_logps`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
 
@@ -38,8 +38,8 @@ def objective_loss(step: Step, batch: Batch, outputs: Outputs, head: Head) -> tu
         return _fused(step, batch, outputs, objective), None
     if objective.scores:
         return summed(_forward(step, batch, outputs, objective)), None
-    if objective.symmetric:
-        return _generalized(step, batch, outputs, objective)
+    if objective.taught:
+        return _TAUGHT[objective.taught](step, batch, outputs, objective)
     if objective.distills:
         return _distilled(step, batch, outputs, head), None
     if objective.proximal:
@@ -268,6 +268,63 @@ def _divergence(student: Tensor, teacher: Tensor) -> Tensor:
     if tracked(logarithms):
         attach([rows], [logarithms], save(tape, probabilities, infinite), gradients)
     return summed(rows)
+
+
+def _forward_kl(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> tuple[Tensor, object]:
+    """Return the forward divergence from a frozen teacher and the cross-entropy, each of all logits in fp32.
+
+    The teacher runs first; its logits and the model's are variables of the step until it ends. Source: NeMo Automodel
+    0.5, recipes/llm/kd.py (`_forward_backward_step`), components/loss/kd_loss.py (`KDLoss.forward`).
+    """
+    tape = step.tape
+    tape.enter("forward", "inputs")
+    with tape.no_grad():
+        passing = new(tape, ("tf",), "bool", "teacher_forward")
+        made = new(tape, (*batch.labels.shape, "V"), step.recipe.precision.compute, "linear")
+        del passing
+        teacher = clone(made)
+        del made
+    student = _forward(step, batch, outputs, objective)
+    step.tape.enter("loss", "objective")
+    with tape.at("loss"):
+        loss = add(cross_entropy(to(student, "fp32"), batch.labels), _masked_divergence(student, teacher))
+    return loss, (student, teacher)
+
+
+def _masked_divergence(student: Tensor, teacher: Tensor) -> Tensor:
+    """`KDLoss.forward` where no token is masked; its local variables live until it returns."""
+    tape, shape = student.tape, student.shape
+    own = to(_chosen(student), "fp32")
+    with tape.no_grad():
+        theirs = to(_chosen(teacher), "fp32")
+        taught = log_softmax(theirs)
+    logarithms = log_softmax(own)
+    with tape.no_grad():
+        probabilities = exp(taught)
+    ratio = sub(taught, logarithms)
+    kept, zeros = like(ratio, "masked_fill", "bool"), like(ratio, "masked_fill")
+    finite = like(ratio, "masked_fill")
+    attach([finite], [ratio], save(tape, kept), lambda g, s: [like(only(g), "masked_fill")])
+    del ratio, zeros, kept
+    product = mul(probabilities, finite)
+    rows = new(tape, shape[:-1], "fp32", "sum")
+    attach([rows], [product], [], lambda g, s: [new(tape, shape, "fp32", "mul_backward")])
+    return summed(rows)
+
+
+def _chosen(logits: Tensor) -> Tensor:
+    """`logits[mask]` of every token, whose gradient is written into zeros."""
+    found = like(logits, "gather")
+    if tracked(logits):
+        attach([found], [logits], [], lambda g, s: [like(only(g), "gather_backward")])
+    return found
+
+
+_TAUGHT: Mapping[str, Callable[[Step, Batch, Outputs, Objective], tuple[Tensor, object]]] = {
+    "jensen": _generalized,
+    "forward-kl": _forward_kl,
+}
+"""Losses of all logits at once next to a teacher's, by the name that a method gives them."""
 
 
 _VALUE_DROPOUT = 0.1

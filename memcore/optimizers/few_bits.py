@@ -75,6 +75,18 @@ _ADAMW_8BIT = _in_8_bits("8-bit AdamW", FP32_MOMENTS, 2)
 _LION_8BIT = _in_8_bits("8-bit Lion", (_MOMENT,), 1)
 _MAP_OF_256 = State("quantization_map", "map", "fp32")
 _MAP_OF_16 = State("quantization_map", "map", "fp32", size=16)
+FLASH_ADAM = Optimizer(
+    title="FlashOptim's Adam",
+    states=(
+        State("quantized_moment", dtype="int8"),
+        State("quantized_moment", dtype="uint8"),
+        *(State("block_scales", "blocks", "fp16"),) * 2,
+    ),
+    block=32,
+    implementations={"flashoptim": Implementation(masters=("int8", "int16", "none"))},
+    default="flashoptim",
+    source="flashoptim 0.1.4, optimizers.py: blocks of 32, one Triton kernel for each parameter",
+)
 
 QUANTIZED: Mapping[str, Optimizer] = {
     "adamw-8bit": _ADAMW_8BIT,
@@ -91,6 +103,8 @@ QUANTIZED: Mapping[str, Optimizer] = {
         128,
         "subclass_4bit.py",
     ),
+    "adamw@flashoptim": FLASH_ADAM,
+    "adam@flashoptim": FLASH_ADAM,
     "adamw-fp8": _torchao("torchao fp8 AdamW", _IN_8_BITS, (), 256, "subclass_fp8.py"),
 }
 """Rows by name; `name@implementation` is what a name stands for in another library."""

@@ -84,6 +84,10 @@ class Implementation:
     """Each parameter's step count is a tensor on the GPU."""
     states: tuple[State, ...] | None = None
     """What is kept, where that is not what the row says."""
+    dtypes: tuple[str, ...] = ()
+    """Dtypes that these states can have, where the optimizer is told."""
+    masters: tuple[str, ...] = ()
+    """Dtypes that its copy of the parameters, or of the bits that they lack, can have; the first is the usual one."""
     source: str = ""
     """Where the implementation is, if not where the row says."""
     seconds: float = 0.0

@@ -19,7 +19,17 @@ _ADAM = {
     "foreach": Implementation(temporaries=1),
     "for-loop": Implementation(own=2, before=1),
 }
-_ADAMW = {**_ADAM, "bitsandbytes": Implementation(states=FP32_MOMENTS, source="bitsandbytes/optim/adam.py")}
+_ADAMW = {
+    **_ADAM,
+    "bitsandbytes": Implementation(states=FP32_MOMENTS, source="bitsandbytes/optim/adam.py"),
+    "transformer-engine": Implementation(
+        states=FP32_MOMENTS,
+        dtypes=("fp32", "bf16"),
+        masters=("none", "fp32", "int16"),
+        source="transformer_engine 2.20, pytorch/optimizers/fused_adam.py: updates in place; both moments in bf16 are "
+        "read as they are",
+    ),
+}
 _KERNEL = {"bitsandbytes": KERNEL}
 
 

@@ -80,6 +80,11 @@ RULES: Mapping[str, Rule] = {
         "bitsandbytes, bitsandbytes/optim/optimizer.py, init_state",
         "optimizer states",
     ),
+    "master_copy": Rule(
+        "the optimizer's copy of the parameters, or the bits that bf16 lacks",
+        "TransformerEngine, pytorch/optimizers/fused_adam.py; flashoptim, optimizers.py",
+        "optimizer states",
+    ),
     "quantization_map": Rule(
         "8-bit quantization map, shared by all parameters",
         "bitsandbytes, bitsandbytes/optim/optimizer.py, fill_qmap",

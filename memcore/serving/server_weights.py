@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import isfinite
 
+from memcore.config.engine import EngineSettings
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.network import Model
@@ -44,11 +45,12 @@ def rank_weights(
 ) -> list[Entry]:
     """Return what loading takes.
 
-    `blocks`: as PyTorch's allocator counts it; `whole`: the size from which these are not split; `tables`: the dtype of
-    cosines and sines; `directions`: how many times longer these are where positions have three directions; `deep`:
-    tokens of buffers for what inner layers of a tower see; `tile`: bytes in which Triton's kernels for Hopper swizzle a
-    row of MXFP4, 0 where Marlin runs; `towers`: whether towers are loaded; `products`: whether latent attention keeps
-    products of its matrices; `packs`: how the server's own kernels pad experts in MXFP4.
+    `blocks`: as PyTorch's allocator counts it, which splits blocks of expandable segments to 512 bytes; `whole`: the
+    size from which these are not split; `tables`: the dtype of cosines and sines; `directions`: how many times longer
+    these are where positions have three directions; `deep`: tokens of buffers for what inner layers of a tower see;
+    `tile`: bytes in which Triton's kernels for Hopper swizzle a row of MXFP4, 0 where Marlin runs; `towers`: whether
+    towers are loaded; `products`: whether latent attention keeps products of its matrices; `packs`: how the server's
+    own kernels pad experts in MXFP4.
     """
     basics = job.basics
     symbols = tuple(basics.layout.symbols.items())
@@ -60,7 +62,7 @@ def rank_weights(
     entries += _deep(job, stage, deep) if towers else []
     entries += _absorbed(job, stage)
     entries += _multiplied(job, stage) if products else []
-    if blocks:
+    if blocks and not job.config[EngineSettings.expandable_segments]:
         entries.append(unsplit(entries, whole=whole))
     return [*entries, *_unused(job, stage), *_draft(job, stage)]
 
@@ -107,7 +109,7 @@ def _draft(job: ServingJob, stage: Stage) -> list[Entry]:
     (whole,) = stages(drafting.model, 1)
     storage = Storage(dtype=drafting.dtype, sizes=drafting.sizes, category="draft model")
     entries = list(weight_entries(drafting.model, whole, storage))
-    return [*entries, unsplit(entries, "draft model")]
+    return entries if job.config[EngineSettings.expandable_segments] else [*entries, unsplit(entries, "draft model")]
 
 
 def cached_layers(job: ServingJob, stage: Stage) -> list[Sequence[CacheSpec]]:

@@ -33,7 +33,7 @@ from memcore.tools.own_keys import (
     of_bitsandbytes,
     of_scripts,
     of_two_lengths,
-    with_galore,
+    with_projections,
     with_width,
 )
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
@@ -251,7 +251,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
         normalized = {name: value for name, value in normalized.items() if not name.startswith("lora_")}
         rank = normalized.pop("oft_rank", 0)
         normalized = {"oft_target": "all", **normalized, **({"lora_rank": rank} if rank else {})}
-    with_galore(normalized)
+    with_projections(normalized)
     with_width(normalized)
     of_bitsandbytes(normalized)
     normalized[PRECISION] = _factory_precision(normalized, kind)

@@ -56,24 +56,36 @@ def check_rounding(found: Mapping[str, Any]) -> None:
         raise UnsupportedError.of_value("qat", " / ".join(said), message)
 
 
-def with_galore(normalized: dict[str, Any]) -> None:
-    """GaLore's optimizer on all linear layers, in the backward pass where it works layer by layer.
+_PROJECTED: Mapping[str, Mapping[bool, str]] = {
+    "galore": {False: "galore_adamw", True: "galore_adamw_8bit"},
+    "apollo": {False: "apollo_adamw"},
+}
+"""Optimizers of projected gradients, with moments in 8 bits or not."""
+_AS_USUAL: Mapping[str, str] = {"target": "all", "proj": "random", "proj_type": "std"}
 
-    Source: LLaMA-Factory 0.9.6, train/trainer_utils.py (`_create_galore_optimizer`), hparams/finetuning_args.py.
+
+def with_projections(normalized: dict[str, Any]) -> None:
+    """GaLore's or APOLLO's optimizer on all linear layers, in the backward pass where it works layer by layer.
+
+    Source: LLaMA-Factory 0.9.6, train/trainer_utils.py (`_create_galore_optimizer`, `_create_apollo_optimizer`),
+    hparams/finetuning_args.py.
     """
-    said = {name: normalized.pop(name) for name in [*normalized] if name.startswith("galore_")}
-    if not is_set(normalized.pop("use_galore", False)):
-        return
-    target = said.get("galore_target", "all")
-    if target != "all":
-        raise UnsupportedError.of_value("galore_target", target, "supported: 'all'")
-    optimizer = str(normalized.get("optim", "adamw_torch"))
-    if optimizer == "adafactor":
-        raise UnsupportedError.of_value("optim", optimizer, "with use_galore, supported: adamw_torch, adamw_8bit")
-    normalized |= {"optim": "galore_adamw_8bit" if "8bit" in optimizer else "galore_adamw"}
-    normalized[WIDTH] = said.get("galore_rank", 16)
-    if is_set(said.get("galore_layerwise")):
-        normalized[IN_BACKWARD] = True
+    for name, optimizers in _PROJECTED.items():
+        said = {key: normalized.pop(key) for key in [*normalized] if key.startswith(f"{name}_")}
+        if not is_set(normalized.pop(f"use_{name}", False)):
+            continue
+        for part, usual in _AS_USUAL.items():
+            given = said.get(f"{name}_{part}", usual)
+            if given != usual and (part == "target" or name != _GALORE):
+                raise UnsupportedError.of_value(f"{name}_{part}", given, Message("supported: {!r}", usual))
+        optimizer = str(normalized.get("optim", "adamw_torch"))
+        own = None if optimizer == "adafactor" else optimizers.get("8bit" in optimizer)
+        if own is None:
+            known = ", ".join(("adamw_torch", "adamw_8bit")[: len(optimizers)])
+            raise UnsupportedError.of_value("optim", optimizer, Message("with {}, supported: {}", f"use_{name}", known))
+        normalized |= {"optim": own, WIDTH: said.get(f"{name}_rank", 16)}
+        if is_set(said.get(f"{name}_layerwise")):
+            normalized[IN_BACKWARD] = True
 
 
 _GALORE, _USUAL_WIDTH = "galore", 128

@@ -96,9 +96,9 @@ class Objective:
     proximal: bool = False
     """Log-probabilities and values are learned from, and entropies of copied logits are measured (PPO)."""
     distills: bool = False
-    """A frozen teacher runs after the model, and its logits are learned from."""
-    symmetric: bool = False
-    """Teacher and model are compared with a mixture of both (the generalized Jensen-Shannon divergence)."""
+    """The logits of a frozen teacher are learned from."""
+    taught: str = ""
+    """How the loss compares all logits with the teacher's; nothing: chunk after chunk (`_distilled`)."""
     rewards: bool = False
     """A frozen reward model as large as the model is in memory."""
     fused: bool = False

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from memcore.config.hardware import Hardware
-from memcore.errors import ConfigError, MemcoreError
+from memcore.config.load import REQUIRED
+from memcore.errors import ConfigError, MemcoreError, problems_of
 from memcore.estimation import estimate_serving, estimate_training, is_serving
 from memcore.faces.cli.command import BAD_INPUT, DOES_NOT_FIT, FITS, Command, print_json, share
 from memcore.faces.cli.describing import APART, add_config, config_of
@@ -86,7 +87,9 @@ def _one(files: Sequence[str], options: argparse.Namespace) -> Checked:
             raise ConfigError.at(Hardware.accelerator, "no GPU to check against; name one with --accelerator")
         found = estimate_serving(config) if is_serving(config) else estimate_training(config)
     except MemcoreError as error:
-        return Checked(name, ERROR, complaint(_unnamed(error, name)))
+        said = complaint(_unnamed(error, name))
+        part = len(options.config) > len(files) and any(each.message == REQUIRED for each in problems_of(error))
+        return Checked(name, ERROR, f"{said}\n{say('cli-check-together')}" if part else said)
     return _judged(name, found, options)._replace(notes=asked.notes)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memcore.config.url import LINK
 from memcore.errors import ConfigError
 from memcore.messages import Message
 
@@ -61,4 +62,6 @@ def with_fetched(
 
 def _may_be_id(word: str) -> bool:
     """Return whether a word is neither a file, nor a link of memcore's, nor a command."""
-    return word != "-" and len(word.split()) == 1 and "#v1&" not in word and not Path(word.partition("#")[0]).exists()
+    return (
+        word != "-" and len(word.split()) == 1 and not LINK.search(word) and not Path(word.partition("#")[0]).exists()
+    )

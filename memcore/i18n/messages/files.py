@@ -43,9 +43,15 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "peft.exclude_modules: memcore also counts adapters on {names}, which overestimates": (
         "peft.exclude_modules：memcore 也计入 {names} 的适配器，结果偏高"
     ),
-    "its own fp32 copy of the weights is not supported yet": "暂不支持其自带的 fp32 权重副本",
-    "the closest is torch.optim.AdamW with model.torch_dtype float32": (
-        "最接近的是 torch.optim.AdamW 加 model.torch_dtype float32"
+    "names no checkpoint": "没有指明 checkpoint",
+    "kd_ratio is 1: the cross-entropy, which is then left out, is counted all the same": (
+        "kd_ratio 为 1：此时不计算的交叉熵仍被计入"
+    ),
+    "the teacher is counted in the dtype of the model's weights, which teacher_model.torch_dtype is not": (
+        "教师模型按模型权重的 dtype 计算，与 teacher_model.torch_dtype 不同"
+    ),
+    "supported: master weights in float32, and both moments in float32 or in bfloat16": (
+        "支持：主权重为 float32，且一阶矩、二阶矩同为 float32 或同为 bfloat16"
     ),
     "no sequence length is given, so it depends on the data": "未给出序列长度，因此取决于数据",
     "dataset.truncation is off, so samples longer than dataset.seq_length are not cut: the longest one decides": (
@@ -177,6 +183,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "describe them with {adapter} and {quantization}": "请用 {adapter} 和 {quantization} 描述",
     "name what trains with {path}": "请用 {path} 指明训练的部分",
     "{keys} has no effect with tuner_type {kind}": "{keys:s} 在 tuner_type {kind} 下无效",
+    "the script has a training loop of its own: read as the Trainer's": "脚本有自己的训练循环：按 Trainer 读取",
+    "what its loss allocates is not read": "未读取其损失函数的分配",
+    "line {line}: only the run decides on {name}: it is counted": "第 {line} 行：{name} 由运行时决定：按执行计算",
+    "line {line}: not read: {statement}": "第 {line} 行：未读取：{statement}",
     "line {line}: not read of {name}: {arguments}": "第 {line} 行：未读取 {name} 的：{arguments}",
     "line {line}: it names no dtype: fp32 weights are counted, as transformers 4 loads them": (
         "第 {line} 行：未指明 dtype：按 fp32 权重计算，与 transformers 4 的加载方式相同"
@@ -266,7 +276,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "max_source_length and max_target_length: {tokens} tokens together": (
         "max_source_length 与 max_target_length：合计 {tokens} 个 token"
     ),
-    "with use_galore, supported: adamw_torch, adamw_8bit": "使用 use_galore 时支持 adamw_torch、adamw_8bit",
+    "with {switch:s}, supported: {names:s}": "使用 {switch:s} 时支持 {names:s}",
     "supported: full, lora, qlora": "支持 full、lora、qlora",
     "only objects of known classes are read, and not {keys}": "只读取已知类的对象，未读取 {keys}",
     "model.flavor {flavor} is not one of {known}: name the model with --model": (

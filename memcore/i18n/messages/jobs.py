@@ -90,6 +90,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "only DeepSpeed's ZeRO-3 keeps states on a disk (engine.type 'deepspeed', engine.zero_stage 3)": (
         "只有 DeepSpeed 的 ZeRO-3（engine.type 'deepspeed'、engine.zero_stage 3）可将状态放在磁盘上"
     ),
+    "it extends parameters in bf16": "它补足的是 bf16 参数",
     "PyTorch's optimizers update the parameters directly, and 'bf16-mixed' keeps those in fp32": (
         "PyTorch 的优化器直接更新参数，'bf16-mixed' 下参数为 fp32"
     ),

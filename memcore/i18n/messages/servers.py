@@ -58,6 +58,10 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "the engine builder chooses activation kernels and their workspaces": "激活 kernel 及其工作区由构建器选择",
     "the range allows for them": "已计入范围",
     "since vLLM 0.28, bitsandbytes is a plugin": "自 vLLM 0.28 起 bitsandbytes 为插件",
+    "before vLLM 0.24, DeepSeek-V4 has no attention for compute capability 12": (
+        "vLLM 0.24 之前，DeepSeek-V4 没有适用于计算能力 12 的注意力实现"
+    ),
+    "such a start ends in an error": "这样启动会报错退出",
     "install vllm-bnb-plugin": "请安装 vllm-bnb-plugin",
     "before vLLM 0.20, CUDA graphs are not counted in the budget": "vLLM 0.20 之前 CUDA Graph 不计入预算",
     "with VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0, CUDA graphs are not counted in the budget": (
@@ -96,9 +100,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "new weights are loaded on waking up": "唤醒时加载新权重",
     "new weights are copied in before the cache is back": "先拷入新权重，再恢复缓存",
     # What vLLM refuses when it starts; its own words stay as it prints them
-    'vLLM refuses: "Free memory on device cuda:0 ({free}/{all} GiB) on startup is less than desired GPU memory '
+    'vLLM refuses: "Free memory on device{name} ({free}/{all} GiB) on startup is less than desired GPU memory '
     'utilization ({share}, {asked} GiB)"': (
-        "vLLM 拒绝启动：“Free memory on device cuda:0 ({free}/{all} GiB) on startup is less than desired GPU memory "
+        "vLLM 拒绝启动：“Free memory on device{name} ({free}/{all} GiB) on startup is less than desired GPU memory "
         "utilization ({share}, {asked} GiB)”"
     ),
     'vLLM refuses: "Chunked MM input disabled but max_tokens_per_mm_item ({tokens}) is larger than '
@@ -106,10 +110,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "vLLM 拒绝启动：“Chunked MM input disabled but max_tokens_per_mm_item ({tokens}) is larger than "
         "max_num_batched_tokens ({most})”"
     ),
-    'vLLM refuses: "User-specified max_model_len ({length}) is greater than the derived max_model_len '
-    '({key}={most})"': (
+    'vLLM refuses: "User-specified max_model_len ({length}) is greater than the derived max_model_len ({key}={most}"': (
         "vLLM 拒绝启动：“User-specified max_model_len ({length}) is greater than the derived max_model_len "
-        "({key}={most})”"
+        "({key}={most}”"
     ),
     "it starts with max_model_len {length}, with scaled rotary positions (--hf-overrides), or with "
     "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1": (
@@ -138,9 +141,9 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
         "initializing the engine”"
     ),
     "it starts with a smaller weight format or more GPUs": "用更小的权重格式或更多 GPU 即可启动",
-    "vLLM refuses: \"To serve at least one request with the model's max seq len ({length}), ({needed} GiB KV cache is "
+    'vLLM refuses: "To serve at least one request with the {owner} max seq len ({length}), ({needed} GiB KV cache is '
     'needed, which is larger than the available KV cache memory ({room} GiB)"': (
-        "vLLM 拒绝启动：“To serve at least one request with the model's max seq len ({length}), ({needed} GiB "
+        "vLLM 拒绝启动：“To serve at least one request with the {owner} max seq len ({length}), ({needed} GiB "
         "KV cache is needed, which is larger than the available KV cache memory ({room} GiB)”"
     ),
     'SGLang refuses: "Not enough memory. Please try to increase --mem-fraction-static."': (
@@ -174,9 +177,6 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "expected a number from 1 to 8, found {value}": "应为 1 到 8 的数，实际为 {value}",
     "GGUF files are not supported yet with {server}": "{server} 暂不支持 GGUF 文件",
     "llama.cpp and Ollama serve them": "可以使用 llama.cpp 或 Ollama",
-    "GGUF files are supported with llama.cpp and Ollama, but not with this server yet": (
-        "llama.cpp 和 Ollama 支持 GGUF 文件，该服务器暂不支持"
-    ),
     "found exl3, which {server} does not load": "值为 exl3，{server} 无法加载",
     "TabbyAPI and ExLlamaV3 load it, but are not supported yet": "TabbyAPI 和 ExLlamaV3 可以加载，但暂不支持",
     "EXL3 with tied embeddings is not supported yet": "暂不支持共享嵌入的 EXL3",

@@ -89,6 +89,9 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "expected true or false, found {value}": "应为 true 或 false，实为 {value}",
     "expected true, false or a number of at least 2, found {value}": "应为 true、false 或不小于 2 的数，实为 {value}",
     "expected a release such as 0.19.0 or a whole number, found {value}": "应为版本号（如 0.19.0）或整数，实为 {value}",
+    "expected numbers with commas between them, such as 3,1, found {value}": (
+        "应为用逗号隔开的数字，如 3,1，实为 {value}"
+    ),
     "expected a name or a list of names, found {value}": "应为名称或名称列表，实为 {value}",
     "expected a catalog id, a hub id or the content of a config.json, found {value}": (
         "应为目录 ID、模型中心 ID 或 config.json 的内容，实为 {value}"

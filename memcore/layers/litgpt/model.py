@@ -44,7 +44,9 @@ from memcore.trace.code import LayerCode
 from memcore.trace.recipe import Buffer
 from memcore.trace.step import Batch, Slot, Step
 
-_PARALLEL, _SHARED = "parallel", "parallel-shared"
+_NORMS = ("rms", "rms-offset", "layer")
+_RESIDUALS = ("sequential", "parallel", "parallel-shared", "falcon-parallel")
+"""In parallel, a layer with one norm gives its result to both parts (`shared_attention_norm`)."""
 
 
 def check(network: Network) -> None:
@@ -52,15 +54,13 @@ def check(network: Network) -> None:
     layers = network.kinds
     attention = [layer.mixer for layer in layers if isinstance(layer.mixer, Attention)]
     wanted = {
-        "layers one after the other or in parallel": all(
-            layer.residual in ("sequential", _PARALLEL, _SHARED) for layer in layers
-        ),
+        "layers one after the other or in parallel": all(layer.residual in _RESIDUALS for layer in layers),
         "attention in every layer": len(attention) == len(layers),
         "a dense feed-forward layer in every layer": all(isinstance(each.feed_forward, FeedForward) for each in layers),
         "two matrices for gate and up": not any(
             isinstance(each.feed_forward, FeedForward) and each.feed_forward.fused for each in layers
         ),
-        "LayerNorm or RMSNorm": all(norm.kind in ("rms", "layer") for layer in layers for norm in layer.norms),
+        "LayerNorm or RMSNorm": all(norm.kind in _NORMS for layer in layers for norm in layer.norms),
         "no norm on queries and keys": all(part.query_norm is None for part in attention),
         "rotary embeddings": all(part.rotary in ("full", "partial", "partial-kept") for part in attention),
         "attention to all tokens": all(part.mask == "full" for part in attention),
@@ -90,6 +90,7 @@ def forward(step: Step, batch: Batch) -> tuple[Tensor, object]:
     tokens = step.enter("root", batch.tokens)
     with tape.at(network.embedding_and_head.embedding.name.removesuffix(".weight")):
         x = embedding(tokens, step.weights[network.embedding_and_head.embedding.name])
+        x = scale(x) if network.embedding_and_head.embedding_scaled else x
     step.embedded(x)
     tables = _tables(step)
 
@@ -148,22 +149,24 @@ def _block(x: Tensor, weights: Weights, layer: Layer, step: Step, tables: tuple[
     n_1 = _norm(x, weights, layer.norms[0])
     h = _attention(n_1, weights, part, step, tables)
     if layer.residual != "sequential":
-        n_2 = n_1 if layer.residual == _SHARED else _norm(x, weights, layer.norms[1])
+        n_2 = n_1 if len(layer.norms) == 1 else _norm(x, weights, layer.norms[1])
         return add(add(x, h), _feed_forward(n_2, weights, ffn))
     x = add(x, h)
     return add(x, _feed_forward(_norm(x, weights, layer.norms[1]), weights, ffn))
 
 
 def _norm(x: Tensor, weights: Weights, part: Norm) -> Tensor:
-    """LayerNorm, or an RMSNorm in fp32."""
-    if part.kind != "rms":
+    """LayerNorm, or an RMSNorm in fp32, whose weight may be one more than what is stored (`add_unit_offset`)."""
+    if part.kind == "layer":
         return norm(x, weights, part)
     with x.tape.module(leaf(part.name)):
+        weight: Tensor = weights[f"{part.name}.weight"]
+        weight = add_scalar(weight) if part.kind == "rms-offset" else weight
         dtype = x.dtype
         x = to(x, "fp32")
         norm_x = mean(mul(x, x))
         x_normed = mul(x, rsqrt(add_scalar(norm_x)))
-        return to(mul(weights[f"{part.name}.weight"], x_normed), dtype)
+        return to(mul(weight, x_normed), dtype)
 
 
 def _attention(x: Tensor, weights: Weights, part: Attention, step: Step, tables: tuple[Tensor, Tensor]) -> Tensor:

@@ -17,6 +17,8 @@ from memcore.symbols import Axis, Total, total_of
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Layers that can have adapters, whatever a family calls them (`lora_query`, `lora_projection`, `lora_mlp` …)."""
 _HEADS = TARGETS[:3]
+HEAD = "lm_head"
+"""The output head, which `all-linear` is without (`lora_head`)."""
 
 
 def litgpt(model: Model, targets: Collection[str]) -> Model:
@@ -103,7 +105,8 @@ def _scaled(part: Any, dtype: str) -> Any:
 
 def linear_targets(network: Network, targets: Collection[str]) -> tuple[str, ...]:
     """Return the last parts of the names of the linear layers that these targets are."""
-    return tuple(dict.fromkeys(name for layer in network.kinds for name in _names(layer, targets)))
+    head = [_leaf(network.embedding_and_head.head)] if HEAD in targets else []
+    return tuple(dict.fromkeys([*(name for layer in network.kinds for name in _names(layer, targets)), *head]))
 
 
 def _names(layer: Layer, targets: Collection[str]) -> Iterator[str]:

@@ -144,7 +144,7 @@ def _outputs(step: Step, batch: Batch, tokens: Axis | None) -> Tensor:
 def _chunks(step: Step) -> bool:
     """Return whether the objective runs the head itself, chunk after chunk."""
     objective = step.recipe.objective
-    return objective is not None and objective.distills and not objective.symmetric
+    return objective is not None and objective.distills and not objective.taught
 
 
 def _cast(step: Step, batch: Batch) -> Batch:

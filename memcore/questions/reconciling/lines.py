@@ -47,11 +47,17 @@ class Line:
     source: str
     also: str = ""
     """What the message has besides, where a search for its pattern would look at every number."""
+    before: str = ""
+    """A pattern that the line before must have, where that says when the numbers were read."""
 
     @property
     def text(self) -> re.Pattern[str]:
         """Return the pattern, compiled when it is first asked for: most commands read no log."""
         return _compiled(self.pattern)
+
+    def follows(self, line: str) -> bool:
+        """Return whether the line before is one that this kind follows."""
+        return not self.before or _compiled(self.before).search(line) is not None
 
 
 _compiled = cache(re.compile)
@@ -66,8 +72,10 @@ _IS = r"(?:\(\))?['\"]?[ \t]{0,24}[:=]?[ \t]{0,24}['\"]?"
 """Between a metric's name and its number: `name: 1.2`, `'name': '1.2'`, `name = 1.2`, `name 1.2`."""
 
 
-def _line(tool: str, hint: str, pattern: str, source: str, *meanings: Meaning, also: str = "") -> Line:
-    return Line(tool, hint, pattern, meanings, source, also)
+def _line(
+    tool: str, hint: str, pattern: str, source: str, *meanings: Meaning, also: str = "", before: str = ""
+) -> Line:
+    return Line(tool, hint, pattern, meanings, source, also, before)
 
 
 def _metric(tool: str, name: str, source: str, meaning: Meaning) -> Line:
@@ -135,6 +143,13 @@ _TITAN = "torchtitan/components/metrics.py"
 _TUNE = "torchtune/training/memory.py"
 _TRAINER = "transformers/trainer_pt_utils.py, metrics_format: MB are MiB, fractions are cut; trainer_utils.py"
 
+_STARTING = "nitializ|DeepSpeed Engine: |bf16_ ?optimizer|fp(?:16|32) partitions|param group|params in |After configur"
+"""Words of DeepSpeed's messages before the first step (deepspeed/runtime: engine.py, bf16_optimizer.py and zero/); the
+maxima of such a message are those since the message before it."""
+_SEEN = rf"MA {_N} GB\s{{1,16}}Max_MA {_N} GB\s{{1,16}}CA {_N} GB\s{{1,16}}Max_CA {_N} GB"
+_SEES = "deepspeed/runtime/utils.py, see_memory_usage: GB are GiB, the last one is rounded to whole ones"
+_USED = rf"Memory usage: {_N}MiB\.? Peak allocated:? {_N}MiB\.? Peak reserved: {_N}MiB"
+
 TRAINING = (
     _line("torchtitan", "memory: ", rf"memory: {{1,4}}{_N}GiB\(", f"{_TITAN}, MetricsProcessor.log", _reserved(GiB)),
     _line("torchtitan", "CUDA capacity: ", rf"CUDA capacity: .{{1,80}} with {_N}GiB memory", _TITAN,
@@ -149,13 +164,14 @@ TRAINING = (
           "megatron/training/utils, report_memory: with --log-device-memory-used", _now("device_used", MiB, "peak")),
     _metric("Megatron-LM", "mem-max-allocated-bytes", "megatron/training/training.py", _peak(1)),
     _metric("Megatron-LM", "mem-allocated-bytes", "megatron/training/training.py", _now("allocated", 1, "steady")),
-    _line("DeepSpeed", "Max_MA ",
-          rf"MA {_N} GB\s{{1,16}}Max_MA {_N} GB\s{{1,16}}CA {_N} GB\s{{1,16}}Max_CA {_N} GB",
-          "deepspeed/runtime/utils.py, see_memory_usage: GB are GiB, the last one is rounded to whole ones",
-          _now("allocated", GiB), _peak(GiB), _now("reserved", GiB), _reserved(GiB)),
-    _line("nanotron", "Memory usage: ",
-          rf"Memory usage: {_N}MiB\.? Peak allocated:? {_N}MiB\.? Peak reserved: {_N}MiB",
-          "nanotron/logging/base.py, log_memory", _now("allocated", MiB), _peak(MiB), _reserved(MiB)),
+    _line("DeepSpeed", "Max_MA ", _SEEN, _SEES, _now("allocated", GiB), _peak(GiB), _now("reserved", GiB),
+          _reserved(GiB), before=f"^(?!.{{0,300}}(?:{_STARTING}))"),
+    _line("DeepSpeed", "Max_MA ", _SEEN, f"{_SEES}; before the first step", _now("allocated", GiB),
+          _now("max_allocated", GiB), _now("reserved", GiB), _now("max_reserved", GiB), before=_STARTING),
+    _line("nanotron", "Memory usage: ", f"(?<! building\\] ){_USED}", "nanotron/logging/base.py, log_memory",
+          _now("allocated", MiB), _peak(MiB), _reserved(MiB)),
+    _line("nanotron", " building] Memory usage: ", _USED, "nanotron/trainer.py: before the first step",
+          _now("allocated", MiB), _now("max_allocated", MiB), _now("max_reserved", MiB)),
     _line("LitGPT", "emory ", rf"[Mm]emory [Uu]sed {{0,24}}: {{1,4}}{_N} GB",
           "litgpt/utils.py: max_memory_allocated / 1e9", _peak(GB)),
     *(
@@ -210,6 +226,12 @@ SERVING = (
           _served("cuda_graphs_estimated", moment=None)),
     _line("vLLM", "GiB (estimated)", rf"graph pool memory: {_N} GiB \(actual\), {_N} GiB \(estimated\)", _VLLM,
           _served("cuda_graphs", moment=None), _served("cuda_graphs_estimated", moment=None)),
+    _line("vLLM", "Actual usage is ",
+          rf"Actual usage is {_N} GiB for weight, {_N} GiB for peak activation, {_N} GiB for non-torch memory, and "
+          rf"{_N} GiB for CUDAGraph", _VLLM, _served("weights", moment="after_init"), _served("activations"),
+          _served("non_torch", moment=None), _served("cuda_graphs", moment=None)),
+    _line("vLLM", "GiB for peak activation, and ", rf"GiB for peak activation, and {_N} GiB for CUDAGraph", _VLLM,
+          _served("cuda_graphs", moment=None)),
     _line("SGLang", "Load weight end.", rf"Load weight end\..{{1,300}}mem usage={_N} GB", _SGLANG,
           _served("weights", moment="after_init")),
     _line("SGLang", "#tokens: ", rf"KV Cache is allocated\..{{0,80}}#tokens: {_COUNT}", _SGLANG,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 
 from memcore.errors import MemcoreError, problems_of
-from memcore.formats.python import code_of
+from memcore.formats.notebooks import code_of
 from memcore.questions.reconciling.lines import FIRST, LEAST, LINES, STARTS, SUM, UNITS, Line, Meaning
 from memcore.records import dataclass
 from memcore.units import GB, GiB, MiB
@@ -78,9 +78,10 @@ def sightings(text: str) -> tuple[Sighting, ...]:
     plain = _COLOUR.sub("", plain) if "\x1b" in plain else plain
     plain = _of_one_start(plain)
     kept = _Kept()
-    for number, line, wanted in _hinted(plain):
+    for number, before, line, wanted in _hinted(plain):
         for index in wanted:
-            kept.read(index, line, number)
+            if LINES[index].follows(before):
+                kept.read(index, line, number)
     named = tuple(_combined(kept.sightings()))
     return named or tuple(_unnamed(plain))
 
@@ -109,8 +110,8 @@ def _by_hint() -> Mapping[str, Sequence[int]]:
     return found
 
 
-def _hinted(plain: str) -> Iterator[tuple[int, str, Sequence[int]]]:
-    """Yield the lines that may state something: their number, their text, and of which kinds they may be.
+def _hinted(plain: str) -> Iterator[tuple[int, str, str, Sequence[int]]]:
+    """Yield the lines that may state something: their number, the line before, their text, and what they may be.
 
     Texts are searched for in the log as a whole, because most lines of most logs have none of them.
     """
@@ -127,7 +128,8 @@ def _hinted(plain: str) -> Iterator[tuple[int, str, Sequence[int]]]:
     for start in sorted(wanted):
         number, before = number + plain.count("\n", before, start), start
         lines = plain[start : start + LONGEST].split("\n", _WRAPPED)[:_WRAPPED]
-        yield number, " ".join(lines) if _OUT in lines[0] else lines[0], sorted(wanted[start])
+        earlier = plain[max(0, start - LONGEST) : max(0, start - 1)].rpartition("\n")[2]
+        yield number, earlier, " ".join(lines) if _OUT in lines[0] else lines[0], sorted(wanted[start])
 
 
 class _Kept:

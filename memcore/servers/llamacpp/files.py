@@ -177,6 +177,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         normalized = {key: value for key, value in normalized.items() if key not in (_DEVICE, "-dev")} | {
             GPUS: len(devices)
         }
+    elif devices == [""] and (shares := str(normalized.get("-ts", normalized.get("--tensor-split", "")))):
+        normalized = {GPUS: len(re.split("[,/]", shares)), **normalized}
     return normalized, tuple(notes)
 
 
@@ -334,6 +336,7 @@ LLAMA_CPP = Tool(
         Key(path=LlamaCppSettings.kv_unified, name="--kv-unified", also=("-kvu",), off="--no-kv-unified"),
         Key(path=LlamaCppSettings.swa_full, name="--swa-full", off=""),
         Key(path=LlamaCppSettings.split_mode, name="-sm", also=("--split-mode",)),
+        Key(path=LlamaCppSettings.tensor_split, name="-ts", also=("--tensor-split",)),
         Key(path=LlamaCppSettings.n_cpu_moe, name="--n-cpu-moe", also=("-ncmoe",)),
         Key(path=Inference.draft_model, name=_DRAFT),
         Key(path=LlamaCppSettings.draft_quantization, name=_DRAFT_WEIGHTS),

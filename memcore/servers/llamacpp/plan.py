@@ -49,6 +49,9 @@ class Flags:
     gpus: int = 1
     gpu_layers: int = EVERY
     """`-ngl`: the output counts as one more layer, which before 2026 is there only with all the others."""
+    before: int = 0
+    behind: int = 0
+    """Layers of the same file that other contexts compute, before and behind these; `-ngl` and `-ts` count them."""
     split: str = "layer"
     """`-sm`: none, layer, row."""
     shares: tuple[float, ...] = ()
@@ -206,6 +209,11 @@ class Layout:
         """Caches of their own."""
         return 1 if self.flags.unified else self.flags.sequences
 
+    @property
+    def all_on_gpus(self) -> bool:
+        """Return whether no layer of the file stays on the host, nor its output."""
+        return self.flags.gpu_layers > self.flags.before + len(self.layers) + self.flags.behind
+
     @cached_property
     def shares(self) -> tuple[float, ...]:
         """Return what each GPU has, up to which part of the whole."""
@@ -220,7 +228,9 @@ class Layout:
         return self._devices[layer]
 
     def _device_of(self, layer: int) -> str:
-        count = len(self.layers)
+        own, before = len(self.layers), self.flags.before
+        count = before + own + self.flags.behind
+        layer = before + layer if layer < own else count
         on_gpu = min(self.flags.gpu_layers, count + 1)
         end = count + (on_gpu > count or self.release.output_first)
         first = end - on_gpu

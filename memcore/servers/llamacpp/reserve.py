@@ -40,7 +40,7 @@ def compute_buffers(plan: Layout) -> Mapping[str, Reserved]:
     ]
     parallel = (
         len(plan.gpus) > 1
-        and flags.gpu_layers > len(plan.layers)
+        and plan.all_on_gpus
         and flags.split == "layer"
         and not flags.cache_on_host
         and not (flags.overrides or flags.host_experts)

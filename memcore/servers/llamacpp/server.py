@@ -129,6 +129,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         gpus=read.given(Hardware.num_gpus) or 1,
         gpu_layers=EVERY if layers is None else layers,
         split=read.take(LlamaCppSettings.split_mode, "layer"),
+        shares=_shares(read),
         host_experts=read.take(LlamaCppSettings.n_cpu_moe, 0),
         full_windows=read.take(LlamaCppSettings.swa_full, fork in (PYTHON, LIBRARY)),
         # Before 0.30 Ollama's runner does not say how many it wants (llama/llama.go, NewContextParams; n_outputs_max).
@@ -143,28 +144,29 @@ def options(read: Defaults, basics: Basics) -> Options:
     )
     expanded = "lk" in basics.sizes and _keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES)
     _check_caches(read, basics.model, flags, _CACHES, expanded=expanded)
-    head = head_of(basics.model, basics.speculation) if basics.speculation is not None else None
-    if head is None:
-        draft = None if basics.draft is None else _draft(read, basics.draft, flags)
-    else:
-        flags = _with_head(flags, head, _proposed(basics))
-        draft = _head(read, basics.model, head, name, flags)
+    draft, behind = _behind(read, basics, name, flags)
     return Options(
-        flags=flags,
+        flags=behind,
         file_type=name,
         overrides=_overrides(read, name, fork),
         expanded=expanded,
         draft=draft,
         foreign=own,
         undated=not fork and version is None,
-        carried=carried(basics, build) if head is None else None,
+        carried=None if draft is not None and draft.options.target is not None else carried(basics, build),
     )
 
 
-def _with_head(flags: Flags, head: Model, proposed: int) -> Flags:
-    """Put the layers of a head that predicts tokens on the host where `-ngl` leaves them out; they come last."""
-    layers = min(flags.gpu_layers, max(flags.gpu_layers - head.num_layers, 1))
-    return replace(flags, gpu_layers=layers, checkpoints=flags.checkpoints + proposed)
+def _behind(read: Defaults, basics: Basics, name: str, flags: Flags) -> tuple[Draft | None, Flags]:
+    """Return what drafts, and the flags with the layers that come behind the model's own in its file.
+
+    Many files lack those that nothing asks for: logs of Qwen3.5 9B offload 33 layers.
+    """
+    head = head_of(basics.model, basics.speculation) if basics.speculation is not None else None
+    if head is None:
+        return None if basics.draft is None else _draft(read, basics.draft, flags), flags
+    flags = replace(flags, behind=head.num_layers, checkpoints=flags.checkpoints + _proposed(basics))
+    return _head(read, basics.model, head, name, flags), flags
 
 
 def _batches(read: Defaults, basics: Basics, fork: str, name: str, caches: int) -> tuple[int, int, int]:
@@ -265,6 +267,7 @@ def _draft(read: Defaults, model: Model, flags: Flags) -> Draft:
         keys=_type(read, LlamaCppSettings.cache_type_k_draft, None),
         values=_type(read, LlamaCppSettings.cache_type_v_draft, None),
         gpu_layers=EVERY if layers is None else layers,
+        behind=0,
         host_experts=0,
         outputs=flags.sequences if RELEASES[flags.release].outputs_by_slots else None,
     )
@@ -279,7 +282,8 @@ def _head(read: Defaults, target: Model, head: Model, name: str, flags: Flags) -
         flags,
         keys=_type(read, LlamaCppSettings.cache_type_k_draft, None),
         values=_type(read, LlamaCppSettings.cache_type_v_draft, None),
-        gpu_layers=EVERY if flags.gpu_layers else 0,
+        before=target.num_layers,
+        behind=0,
         host_experts=0,
         outputs=flags.sequences,
         checkpoints=0,
@@ -291,6 +295,15 @@ def _head(read: Defaults, target: Model, head: Model, name: str, flags: Flags) -
 def _build(version: object) -> int | None:
     """Return the number of a build, 9140 for b9140; None for releases of another form."""
     return version if isinstance(version, int) else None
+
+
+def _shares(read: Defaults) -> tuple[float, ...]:
+    """Return what each GPU gets: those without a number get nothing (`common_params_parser`, `--tensor-split`)."""
+    told, gpus = read.given(LlamaCppSettings.tensor_split), read.given(Hardware.num_gpus) or 1
+    if told is None:
+        return ()
+    shares = [float(each) for each in told.split(",")][:gpus]
+    return (*shares, *[0.0] * (gpus - len(shares))) if any(shares) else ()
 
 
 _CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")

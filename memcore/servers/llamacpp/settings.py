@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.engine import EngineSettings
-from memcore.config.kinds import Choice, Flag, Integer, Listed, Text
+from memcore.config.kinds import Choice, Flag, Integer, Listed, Proportions, Text
 from memcore.config.needs import ANY, ROUTED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
@@ -66,6 +66,11 @@ class LlamaCppSettings(Section, path="engine", engines=_CPP):
         Choice(("none", "layer", "row"), {"layer": "split by layers", "row": "split matrices by rows"}),
         "Split mode", "-sm: how the model is split over several GPUs.",
         flag="split-mode", default="layer",
+        advanced=True,
+    )  # fmt: skip
+    tensor_split = setting(
+        Proportions(), "Tensor split", "-ts: how much of the model each GPU gets, as proportions: 3,1.",
+        flag="tensor-split", default="alike",
         advanced=True,
     )  # fmt: skip
     n_cpu_moe = setting(
@@ -129,6 +134,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     LlamaCppSettings.kv_unified: ("-kvu：所有序列共用一个 KV 缓冲区，而不是每个序列一个。", "统一缓存"),
     LlamaCppSettings.swa_full: ("--swa-full：滑动窗口层缓存完整上下文。", "完整窗口缓存"),
     LlamaCppSettings.split_mode: ("-sm：模型如何切分到多块 GPU。", "拆分方式", "", "按层切分", "按行切分矩阵"),
+    LlamaCppSettings.tensor_split: ("-ts：每块 GPU 分得模型的比例，如 3,1。", "分配比例", "均分"),
     LlamaCppSettings.n_cpu_moe: ("--n-cpu-moe：前多少层的专家留在主机上。", "主机上的专家"),
     LlamaCppSettings.tensor_types: (
         "llama-quantize 的 --tensor-type：与文件类型不同的张量类型，例如 blk.0-7.ffn_down=q6_k。",

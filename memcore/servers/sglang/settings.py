@@ -7,7 +7,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Flag, Integer, Number
-from memcore.config.needs import ROUTED, Need
+from memcore.config.needs import ROUTED, STATEFUL, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.serving.settings import NOT_SERVED
@@ -244,5 +244,9 @@ REFUSED: Mapping[str, tuple[str, ...]] = {
     "sglang": (*NOT_SERVED, Parallelism.context_parallel_size, SglangSettings.enable_dp_attention)
 }
 """Settings that every engine could have, but this one refuses whatever their value."""
-NEEDS: Mapping[str, Need] = {SglangSettings.moe_runner_backend: ROUTED}
+NEEDS: Mapping[str, Need] = {
+    SglangSettings.moe_runner_backend: ROUTED,
+    SglangSettings.mamba_full_memory_ratio: STATEFUL,
+    SglangSettings.mamba_radix_cache_strategy: STATEFUL,
+}
 """The one other setting that each of these waits for."""

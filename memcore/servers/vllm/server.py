@@ -51,7 +51,7 @@ from memcore.servers.vllm.platforms import (
     unseen_tower,
 )
 from memcore.servers.vllm.settings import VllmSettings
-from memcore.servers.vllm.sparse import gathered, profiled_scores, step_buffers
+from memcore.servers.vllm.sparse import gathered, profiled_scores, step_buffers, without_kernels
 from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals, too_long
 from memcore.servers.vllm.versions import NEWEST
@@ -189,7 +189,7 @@ def _weights(job: ServingJob, chosen: Options, stage: Stage) -> tuple[list[Entry
         products=chosen.facts.absorbs,
     )
     slots = list(adapters(job, chosen, stage))
-    if slots and chosen.facts.rounded_weights:
+    if slots and chosen.facts.rounded_weights and not job.config[EngineSettings.expandable_segments]:
         slots.append(unsplit(slots, ADAPTERS, chosen.facts.unsplit))
     weights += [*loaded_besides(job, chosen, stage), *step_buffers(job, chosen, stage)]
     weights = scaled_by_row(job.basics, spread_over(job.basics, [*weights, *slots]))
@@ -569,6 +569,7 @@ def _start(job: ServingJob, chosen: Options, found: list[_Rank]) -> Start | None
         low, high = (middle, high) if paging.needed(middle) <= blocks else (low, middle - 1)
     outside = sum(entry.bytes for entry in context_and_nccl(job.accelerator, job.num_gpus))
     return Start(
+        release=release(job.config[EngineSettings.version] or NEWEST),
         capacity=job.capacity,
         item=chosen.item,
         tokens=chosen.tokens,
@@ -631,7 +632,7 @@ def _notes(job: ServingJob, chosen: Options, found: list[_Rank]) -> tuple[str, .
     stored, version = job.basics.stored, release(job.config[EngineSettings.version] or NEWEST)
     if stored is not None and stored.format.name in ("nf4", "nf4-double") and version >= _WITHOUT_BNB:
         notes.append("since vLLM 0.28, bitsandbytes is a plugin; install vllm-bnb-plugin")
-    notes += [*elsewhere(job, chosen), *notes_of(job.basics)]
+    notes += [*elsewhere(job, chosen), *without_kernels(job), *notes_of(job.basics)]
     start = _start(job, chosen, found)
     notes += refusals(start) if start is not None else ()
     return tuple(notes)

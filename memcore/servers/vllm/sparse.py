@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from memcore.config.engine import EngineSettings, release
 from memcore.memory.ledger import Entry
 from memcore.networks.parts import LatentAttention
 from memcore.servers.vllm.experts import PLAIN_BLACKWELL, major
@@ -48,6 +49,19 @@ def indexes(stage: Stage) -> bool:
 def _compressing(stage: Stage) -> bool:
     """Return whether some layer is DeepSeek-V4's."""
     return any(compresses(mixer) for layer in stage.kinds for mixer in layer.mixers)
+
+
+_ON_PLAIN_BLACKWELL = (0, 24)
+"""The first release with DeepSeek-V4's attention for compute capability 12 (models/deepseek_v4/nvidia/model.py; until
+0.23 `supports_compute_capability` of sparse_mla.py, which has 9 and 10, is all there is)."""
+
+
+def without_kernels(job: ServingJob) -> Iterator[str]:
+    """Say that a release has no attention for a network on a GPU."""
+    found = any(compresses(mixer) for layer, _ in job.model.layers for mixer in layer.mixers)
+    version = job.config[EngineSettings.version]
+    if found and version is not None and release(version) < _ON_PLAIN_BLACKWELL and major(job) == PLAIN_BLACKWELL:
+        yield "before vLLM 0.24, DeepSeek-V4 has no attention for compute capability 12; such a start ends in an error"
 
 
 def step_buffers(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:

@@ -20,6 +20,7 @@ from memcore.units import GiB
 class Start:
     """What the checks look at; bytes are of one GPU."""
 
+    release: tuple[int, ...]
     capacity: int
     item: int
     """Tokens that a step must hold."""
@@ -46,6 +47,10 @@ class Start:
     """Blocks of the small cache with which graphs are profiled; 0 if they are not."""
 
 
+_NAMING_DEVICES, _SPELLED = (0, 14), (0, 22)
+"""The first releases whose words name the device, and have "model's" (read in 0.9.1 to 0.26)."""
+
+
 def refusals(start: Start) -> Iterator[str]:
     """Everything that vLLM would refuse, the first first."""
     asked, free = _asked(start), start.capacity - start.before
@@ -53,8 +58,9 @@ def refusals(start: Start) -> Iterator[str]:
         most = int(1000 * free / start.capacity) / 1000
         yield (
             Message(
-                'vLLM refuses: "Free memory on device cuda:0 ({}/{} GiB) on startup is less than desired GPU '
+                'vLLM refuses: "Free memory on device{} ({}/{} GiB) on startup is less than desired GPU '
                 'memory utilization ({:g}, {} GiB)"; it starts with gpu_memory_utilization {:g}',
+                " cuda:0" if start.release >= _NAMING_DEVICES else "",
                 _gib(free),
                 _gib(start.capacity),
                 start.utilization,
@@ -106,7 +112,7 @@ def too_long(config: Mapping[str, Any], length: int, _version: tuple[int, ...] |
     if length <= max(most, said.get("model_max_length", 0)):
         return None
     return Message(
-        'vLLM refuses: "User-specified max_model_len ({}) is greater than the derived max_model_len ({}={})"; it '
+        'vLLM refuses: "User-specified max_model_len ({}) is greater than the derived max_model_len ({}={}"; it '
         "starts with max_model_len {}, with scaled rotary positions (--hf-overrides), or with "
         "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
         length,
@@ -144,9 +150,10 @@ def _short_of_blocks(start: Start) -> Iterator[str]:
     elif start.needed > start.blocks:
         yield (
             Message(
-                "vLLM refuses: \"To serve at least one request with the model's max seq len ({}), ({} GiB KV "
+                'vLLM refuses: "To serve at least one request with the {} max seq len ({}), ({} GiB KV '
                 'cache is needed, which is larger than the available KV cache memory ({} GiB)"; it starts with '
                 "max_model_len {}",
+                "model's" if start.release >= _SPELLED else "models's",
                 start.longest,
                 _gib(start.needed * start.block),
                 _gib(start.available),

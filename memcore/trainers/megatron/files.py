@@ -81,9 +81,8 @@ _RENAMED: Mapping[str, Mapping[str, Any]] = {
     "--fp8-e4m3": {"--fp8-format": "e4m3"},
 }
 """Older names and what they are today, and numbers of words that are not padded; None is the same value."""
-_FSDP_DTYPES = (
-    "--megatron-fsdp-main-params-dtype", "--megatron-fsdp-main-grads-dtype", "--megatron-fsdp-grad-comm-dtype",
-)  # fmt: skip
+_MAIN_GRADS, _SENT_GRADS = "--megatron-fsdp-main-grads-dtype", "--megatron-fsdp-grad-comm-dtype"
+_FSDP_DTYPES = ("--megatron-fsdp-main-params-dtype", _MAIN_GRADS, _SENT_GRADS)
 _ANOTHER = (
     "--img-h", "--model-provider", "--fp4-format", "--use-legacy-models", "--use-torch-fsdp2",
     "--encoder-pipeline-model-parallel-size", "--encoder-tensor-model-parallel-size", "--freeze-all-layers",
@@ -152,6 +151,23 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
             )
 
 
+def _buffers_of_fsdp(normalized: dict[str, Any]) -> None:
+    """Megatron-FSDP's gradients in the dtype of its buffers, in which they are sent unless that is said.
+
+    Source: megatron/core/distributed/distributed_data_parallel_config.py, core 0.17 (`megatron_fsdp_main_grads_dtype`:
+    `auto` is that of the parameters; `megatron_fsdp_grad_comm_dtype`: no memory of its own where both are the same).
+    """
+    kept = normalized.get(_MAIN_GRADS)
+    if normalized.get(_SENT_GRADS) in ("auto", kept):
+        normalized.pop(_SENT_GRADS, None)
+    half = "fp16" if normalized.get("--fp16") else "bf16"
+    if kept in ("auto", half):
+        normalized["--grad-reduce-in-bf16"] = normalized.pop(_MAIN_GRADS) is not None
+    for name in _FSDP_DTYPES:
+        if normalized.get(name) == "fp32":  # what is taken where nothing is said
+            del normalized[name]
+
+
 _PROGRAMS = re.compile(r"text_generation|inference|/(?:export|convert|quantize|prune|generate)")
 """Programs around Megatron's models that do not train them (tools/, examples/inference, examples/post_training)."""
 
@@ -173,9 +189,7 @@ def _today(found: Mapping[str, Any]) -> dict[str, Any]:
         if normalized.get(name):
             value = normalized.pop(name)
             normalized |= {new: value if same is None else same for new, same in means.items()}
-    for name in _FSDP_DTYPES:
-        if normalized.get(name) == "fp32":  # what is taken where nothing is said
-            del normalized[name]
+    _buffers_of_fsdp(normalized)
     pattern, times = str(normalized.get("--hybrid-layer-pattern", "")), normalized.get("--mtp-num-layers")
     if pattern and "/" not in pattern and "--mtp-hybrid-override-pattern" in normalized and isinstance(times, int):
         further = str(normalized.pop("--mtp-hybrid-override-pattern"))

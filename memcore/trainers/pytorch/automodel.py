@@ -19,15 +19,19 @@ from memcore.networks.catalog import full_name
 from memcore.tools.derived import data_ranks
 from memcore.tools.own_keys import DISPATCHER
 from memcore.tools.towers import FREEZES, TRAINABLE, keys_of_towers, sees, trained_parts
+from memcore.trainers.pytorch.automodel_optimizers import KEYS, read_optimizer, written_optimizer
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _RECIPES = ("TrainFinetuneRecipeForNextTokenPrediction", "FinetuneRecipeForVLM", "FinetuneRecipeForNextTokenPrediction",
             "BenchmarkingRecipeForNextTokenPrediction")  # fmt: skip
+_TAUGHT = ("KnowledgeDistillationRecipeForNextTokenPrediction", "KnowledgeDistillationRecipeForVLM")
+"""Recipes with a teacher, next to the first two of the others."""
 _MODELS = ("NeMoAutoModelForCausalLM", "NeMoAutoModelForImageTextToText", "NeMoAutoModelForMultimodalLM")
 _ENGINE, _VERSION, _FRAMEWORK = "*engine", "*version", "*framework"
 _PRECISION, _LOSS, _SHIFT = "*precision", "*loss", "*shift"
 _ADAPTER, _TARGETS, _BITS, _LENGTH, _PACKED = "*adapter", "*targets", "*bits", "*length", "*packed"
-_OPTIMIZER, _HOW, _POLICY, _SHARDS, _CLIPS = "*optimizer_name", "*implementation", "*policy", "*shards", "*clips"
+_POLICY, _SHARDS, _CLIPS = "*policy", "*shards", "*clips"
+_METHOD, _TEACHER = "*method", "*teacher"
 _RESHARDS, _STORED, _NO_SYNC = "*reshards", "*stored", "*no_sync"
 _DEFERS = "distributed.defer_fsdp_grad_sync"
 _STRATEGIES: Mapping[str, tuple[str, int | None]] = {"fsdp2": ("fsdp", 2), "ddp": ("ddp", None)}
@@ -36,12 +40,6 @@ _DTYPES: Mapping[str, str] = {
     "float16": "fp16",
 }  # fmt: skip
 """Dtypes of weights; a published checkpoint's own is taken to be bf16."""
-_OPTIMIZERS: Mapping[str, tuple[str, str | None]] = {
-    "torch.optim.AdamW": ("adamw", None), "torch.optim.Adam": ("adam", None), "torch.optim.SGD": ("sgd", None),
-    "adamw": ("adamw", None), "adam": ("adam", None),
-    "bitsandbytes.optim.AdamW8bit": ("adamw-8bit", "bitsandbytes"),
-    "torchao.optim.AdamW8bit": ("adamw-8bit", "torchao"),
-}  # fmt: skip
 _LOSSES: Mapping[str, str] = {
     "MaskedCrossEntropy": "cross-entropy-fp32", "FusedLinearCrossEntropy": "cut-cross-entropy",
 }  # fmt: skip
@@ -86,8 +84,11 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     }
     notes: list[str] = []
     recipe = _last(found.get("recipe", _RECIPES[0]))
-    if recipe not in _RECIPES:
-        raise UnsupportedError.of_value("recipe", found["recipe"], Message("supported: {}", joined(", ", _RECIPES)))
+    if recipe not in (*_RECIPES, *_TAUGHT):
+        known = joined(", ", (*_RECIPES, *_TAUGHT))
+        raise UnsupportedError.of_value("recipe", found["recipe"], Message("supported: {}", known))
+    if recipe in _TAUGHT:
+        _teacher(normalized, notes)
     _model(normalized, notes)
     _shards(normalized, notes)
     dtype = _last(normalized.pop("model.torch_dtype", "auto")).lower()
@@ -97,7 +98,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     normalized[_PRECISION] = "bf16-mixed" if fp32 and normalized[_ENGINE] == "fsdp" else _DTYPES[dtype]
     _float8(normalized, notes, _DTYPES[dtype])
     _loss(normalized)
-    _optimizer(normalized)
+    read_optimizer(normalized)
     _adapter(normalized, notes)
     if _ADAPTER not in normalized and any(name.startswith("freeze_config") for name in found):
         normalized |= trained_parts("nemo-automodel", normalized, normalized.get(MODEL))
@@ -105,6 +106,42 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     _checkpoints(normalized, notes)
     normalized[_CLIPS] = normalized.pop("clip_grad_norm.max_norm", 1.0) not in _OFF
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
+
+
+_TEACHES: Mapping[str, Any] = {
+    "separate_meshes": False, "offload_teacher_model": False, "kd_loss_fn.chunk_size": 0,
+    "kd_loss_fn.fp32_upcast": True,
+}  # fmt: skip
+
+
+def _teacher(normalized: dict[str, Any], notes: list[str]) -> None:
+    """A frozen teacher, and weights in fp32 where nothing is said and PyTorch's optimizer trains all of them.
+
+    Source: recipes/llm/kd.py (`_build_teacher_model`: shared out as the model is; `setup`),
+    components/optim/precision_warnings.py (`resolve_storage_dtype`), components/loss/kd_loss.py.
+    """
+    for name, usual in _TEACHES.items():
+        given = normalized.pop(name, usual)
+        if given != usual:
+            raise UnsupportedError.of_value(name, given, Message("supported: {}", str(usual).lower()))
+    for name in ("teacher_model._target_", "kd_loss_fn._target_"):
+        normalized.pop(name, None)
+    name = normalized.pop("teacher_model.pretrained_model_name_or_path", None)
+    if not isinstance(name, str):
+        raise UnsupportedError("teacher_model", "names no checkpoint; supported: {}", "pretrained_model_name_or_path")
+    normalized |= {_METHOD: "distill", _TEACHER: name}
+    dtype = normalized.pop("teacher_model.torch_dtype", "auto")
+    if normalized.get("kd_ratio") in (1, 1.0):
+        notes.append("kd_ratio is 1: the cross-entropy, which is then left out, is counted all the same")
+    own = str(normalized.get("optimizer._target_", "torch.optim.AdamW")).startswith("torch.optim")
+    adapted = any(each.startswith("peft") for each in normalized)
+    if own and not adapted and normalized.get("model.torch_dtype", "auto") == "auto":
+        normalized["model.torch_dtype"] = "float32"
+    stored = (_DTYPES.get(_last(each).lower()) for each in (dtype, normalized.get("model.torch_dtype", "auto")))
+    if len({*stored}) > 1:
+        notes.append(
+            "the teacher is counted in the dtype of the model's weights, which teacher_model.torch_dtype is not"
+        )
 
 
 def _model(normalized: dict[str, Any], notes: list[str]) -> None:
@@ -266,25 +303,6 @@ def _loss(normalized: dict[str, Any]) -> None:
         normalized[_SHIFT] = "labels-preshifted"
 
 
-def _optimizer(normalized: dict[str, Any]) -> None:
-    target = str(normalized.pop("optimizer._target_", "torch.optim.AdamW"))
-    if "FusedAdam" in target:
-        raise UnsupportedError.of_value(
-            "optimizer._target_",
-            target,
-            "its own fp32 copy of the weights is not supported yet; the closest is torch.optim.AdamW with "
-            "model.torch_dtype float32",
-        )
-    if target not in _OPTIMIZERS:
-        raise UnsupportedError.of_value(
-            "optimizer._target_", target, Message("supported: {}", joined(", ", _OPTIMIZERS))
-        )
-    normalized[_OPTIMIZER], how = _OPTIMIZERS[target]
-    fused, foreach = normalized.pop("optimizer.fused", None), normalized.pop("optimizer.foreach", None)
-    how = how or ("fused" if fused is True else "for-loop" if foreach is False else None)
-    normalized[_HOW] = how
-
-
 def _adapter(normalized: dict[str, Any], notes: list[str]) -> None:
     """LoRA, and quantized weights under it."""
     start = "peft."
@@ -384,15 +402,16 @@ _IMAGES: Mapping[str, Any] = {
     "dataloader._target_": "torchdata.stateful_dataloader.StatefulDataLoader",
 }  # fmt: skip
 _ADAPTED = ("lora", "dora")
-_RATE = 1e-5
 _FREEZES = keys_of_towers("nemo-automodel")
 
 
 def _written(config: Config) -> dict[str, Any]:
     """Return the sections of a recipe: model, ranks, loss, optimizer, adapter and lengths."""
     pictures = sees(config.model)
+    said = config[Training.method.teacher]
+    teacher = said if isinstance(said, str) else None
     keys: dict[str, Any] = {
-        "recipe": _RECIPES[1 if pictures else 0],
+        "recipe": (_TAUGHT if teacher else _RECIPES)[1 if pictures else 0],
         **(_IMAGES if pictures else _ALWAYS),
         "model._target_": f"{_PACKAGE}.{_MODELS[1 if pictures else 0]}.from_pretrained",
         "clip_grad_norm.max_norm": 1.0,
@@ -401,11 +420,18 @@ def _written(config: Config) -> dict[str, Any]:
         keys["model.pretrained_model_name_or_path"] = full_name(config.model)
     if config[Training.implementation] != "liger":
         keys["model.use_liger_kernel"] = False
+    if teacher:
+        keys |= {
+            "teacher_model._target_": keys["model._target_"],
+            "teacher_model.pretrained_model_name_or_path": full_name(teacher),
+            "kd_loss_fn._target_": f"{_PACKAGE}.components.loss.kd_loss.KDLoss",
+        }  # fmt: skip
     length = config[Training.sequence_length]
     if length:
         keys |= {"dataset.seq_length": length}
         keys |= {"packed_sequence.packed_sequence_size": length} if config[Training.packed_sequences] else {}
-    return {**keys, **_dtypes(config), **_ranks(config), **_losses(config), **_adapted(config), **_FREEZES(config)}
+    return {**keys, **_dtypes(config), **_ranks(config), **_losses(config), **written_optimizer(config),
+            **_adapted(config), **_FREEZES(config)}  # fmt: skip
 
 
 def _dtypes(config: Config) -> dict[str, Any]:
@@ -450,19 +476,13 @@ def _ranks(config: Config) -> dict[str, Any]:
 
 
 def _losses(config: Config) -> dict[str, Any]:
-    """Return the loss, and the optimizer's class with how its step runs."""
-    loss, name = config[Training.loss], config[Training.optimizer.name] or "adamw"
+    """Return the loss."""
+    loss = config[Training.loss]
     fused = loss == "cut-cross-entropy"
     module = "linear_ce.FusedLinearCrossEntropy" if fused else "masked_ce.MaskedCrossEntropy"
     keys: dict[str, Any] = {"loss_fn._target_": f"{_PACKAGE}.components.loss.{module}"}
     keys |= {"loss_fn.fp32_upcast": False} if loss == "cross-entropy" else {}
-    how = config[Training.optimizer.implementation]
-    classes = {parts: target for target, parts in reversed([*_OPTIMIZERS.items()]) if "." in target}
-    own = next((theirs for ours, theirs in classes if ours == name and theirs == how), None)
-    target = classes.get((name, own)) or next((each for (ours, _), each in classes.items() if ours == name), None)
-    keys |= {"optimizer._target_": target, "optimizer.lr": _RATE} if target else {}
-    steps = {"fused": {"optimizer.fused": True}, "for-loop": {"optimizer.foreach": False}}
-    return {**keys, **(steps.get(str(how), {}) if target and own is None else {})}
+    return keys
 
 
 def _adapted(config: Config) -> dict[str, Any]:
@@ -530,8 +550,9 @@ AUTOMODEL = Tool(
         Key(path=Training.gradient_clipping, name=_CLIPS),
         Key(path=Training.loss, name=_LOSS),
         Key(path=Training.loss_shift, name=_SHIFT),
-        Key(path=Training.optimizer.name, name=_OPTIMIZER),
-        Key(path=Training.optimizer.implementation, name=_HOW),
+        *KEYS,
+        Key(path=Training.method.name, name=_METHOD),
+        Key(path=Training.method.teacher, name=_TEACHER),
         Key(path=Training.adapter.type, name=_ADAPTER),
         Key(path=Training.adapter.target_modules, name=_TARGETS),
         Key(path=Training.quantization, name=_BITS),
@@ -545,7 +566,8 @@ AUTOMODEL = Tool(
                 keys={"distributed.offload_policy._target_": "torch.distributed.fsdp.CPUOffloadPolicy"}),
     ),
     normalized=_normalized,
-    settles=("recipe", "model.*", "distributed.strategy", "distributed.dp_*", "distributed.activation_checkpointing",
+    settles=("recipe", "model.*", "teacher_model*", "separate_meshes", "offload_teacher_model", "kd_loss_fn*",
+             "distributed.strategy", "distributed.dp_*", "distributed.activation_checkpointing",
              "distributed.reshard_after_forward", _DEFERS, "distributed.moe.*", "parallelizer.activation_checkpointing",
              "loss_fn*", "optimizer*", "peft*", "fp8.enabled", "fp8.filter_fqns", "quantization*", "packed_sequence*",
              "clip_grad_norm*", *FREEZES["nemo-automodel"].keys, *_LENGTHS, _PIPELINED,
@@ -557,7 +579,8 @@ AUTOMODEL = Tool(
              "checkpoint.*", "wandb.*", "mlflow.*", "comet.*", "ci.*", "lr_scheduler.*", "step_scheduler.*",
              "benchmark.*", "processor.*", "tokenizer.*", "optimizer.lr", "optimizer.betas", "optimizer.eps",
              "optimizer.weight_decay", "peft.alpha", "peft.use_triton", "peft.dropout_position", "peft.lora_A_init",
-             "packed_sequence.*", "model.trust_remote_code", "seed", "slurm.*", "auto_resume*", "*.name_or_path"),
+             "packed_sequence.*", "model.trust_remote_code", "seed", "slurm.*", "auto_resume*", "*.name_or_path",
+             "kd_ratio", "kd_loss_fn.temperature", "kd_loss_fn.ignore_index", "teacher_model.trust_remote_code"),
     needs={EngineSettings.framework: "nemo-automodel"},
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} -m nemo_automodel.cli.app {file}",
     written=_written,

@@ -14,7 +14,7 @@ from memcore.config.training import Training
 from memcore.dtypes import FLOATING
 from memcore.errors import UnsupportedError
 from memcore.layers.litgpt.model import check as check_litgpt
-from memcore.layers.litgpt.network import FIRST_PROMPTED, TARGETS, linear_targets, litgpt, prompted
+from memcore.layers.litgpt.network import FIRST_PROMPTED, HEAD, TARGETS, linear_targets, litgpt, prompted
 from memcore.messages import Message, joined
 from memcore.networks.adapter_kinds import (
     ADAPTER_KINDS,
@@ -186,7 +186,7 @@ def _refuse_at_head(read: Defaults, kind: str) -> None:
     loss = read.given(Training.loss)
     if loss in KERNELS:
         read.refuse(Training.loss, "found {!r}, which bypasses an adapter on the head; leave one of them out", loss)
-    if kind != "lora" or layer_code(read) == "lit-gpt":
+    if kind != "lora":
         raise UnsupportedError(
             Training.adapter.target_modules, "on the output head only lora is supported, found {!r}", kind
         )
@@ -421,8 +421,9 @@ def _stored(read: Defaults, engine: Engine) -> str:
 def _fused(read: Defaults, model: Model, targets: Sequence[str]) -> tuple[Sequence[str], Model]:
     """LitGPT's network, and which of its linear layers have adapters."""
     path = Training.adapter.target_modules
-    for unknown in [each for each in targets if each not in TARGETS]:
-        read.refuse(path, "found {!r}; LitGPT supports {}, or {}", unknown, joined(", ", TARGETS), ALL)
+    known = (*TARGETS, HEAD)
+    for unknown in [each for each in targets if each not in known]:
+        read.refuse(path, "found {!r}; LitGPT supports {}, or {}", unknown, joined(", ", known), ALL)
     found = litgpt(model, targets)
     return linear_targets(found.network, targets), found
 

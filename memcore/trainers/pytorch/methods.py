@@ -80,10 +80,11 @@ trainer/grpo_trainer.py (`_get_per_token_logps_and_entropies`), which axolotl ru
 """
 _UPCASTING = ("llama-factory", "openrlhf")
 """Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
-_AS_THEY_ARE = ("torchtune", "verl", "open-instruct")
+_AS_THEY_ARE = ("torchtune", "verl", "open-instruct", "nemo-automodel")
 """Frameworks whose models return logits in the dtype of the compute."""
-_GENERALIZED = ("trl",)
-"""Frameworks that distill with the generalized Jensen-Shannon divergence of fp32 logits (trl, experimental/gkd)."""
+_TAUGHT: Mapping[str, str] = {"trl": "jensen", "nemo-automodel": "forward-kl"}
+"""How frameworks distill: with the generalized Jensen-Shannon divergence of fp32 logits (trl, experimental/gkd), or
+with the forward divergence next to the cross-entropy (NeMo Automodel, recipes/llm/kd.py); others as torchtune does."""
 _LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear", "fused-head")
 
 
@@ -190,7 +191,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
             _OF.name, "found {!r}, which is not supported yet with {}", name, "training.loss 'fused-linear'"
         )
     reference = _reference(read, model, method)
-    generalized = method.distills and framework in _GENERALIZED
+    taught = _TAUGHT.get(framework, "") if method.distills else ""
     entropy = bool(read.given(_OF.entropy)) and not fused
     objective = Objective(
         method=name,
@@ -198,7 +199,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         copies="copy" in (reference, read.given(_OF.reference)),
         whole=whole or method.proximal,
         upcasts=(framework in _UPCASTING and not method.scores)
-        or generalized
+        or taught == "jensen"
         or (engine.native and framework not in _AS_THEY_ARE and not (method.scores or fused or tiled)),
         divergence=method.divergence,
         supervised=method.supervised,
@@ -207,7 +208,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         values=_has_value_head(read, method) or method.proximal,
         proximal=method.proximal,
         distills=method.distills,
-        symmetric=generalized,
+        taught=taught,
         rewards=bool(read.take(_OF.reward_model, False)),
         fused=fused,
         tiled=tiled,

@@ -10,7 +10,7 @@ from memcore.config.training import Training
 from memcore.dtypes import FLOATING
 from memcore.errors import UnsupportedError
 from memcore.messages import Message, joined
-from memcore.optimizers.states import Implementation, Optimizer
+from memcore.optimizers.states import Implementation, Optimizer, State
 from memcore.optimizers.table import OPTIMIZERS
 from memcore.trace.engine import Engine
 from memcore.trainers.pytorch.extension import extension_of
@@ -50,9 +50,8 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
     row = _with_rank(read, engine, row)
     # A simulated step is nobody's Trainer.
     exempts = not fake and chosen == "bitsandbytes" and row.maps > 0 and framework_of(read).exempts_embeddings
-    row = replace(
-        _with_states(read, engine, row, how, chosen), exempts_embeddings=exempts, stacks=framework_of(read).stacks
-    )
+    row = _with_master(read, engine, _with_states(read, engine, row, how, chosen), how)
+    row = replace(row, exempts_embeddings=exempts, stacks=framework_of(read).stacks)
     if read.given(Training.offload.optimizer) is None or not engine.native:
         # What has stepped in the backward pass needs nothing at the end of it.
         return row, Implementation(step_on_device=how.step_on_device) if read.given(
@@ -162,12 +161,31 @@ def _with_states(read: Defaults, engine: Engine, row: Optimizer, how: Implementa
     if dtype is None:
         return row
     own = [state.dtype for state in row.states if state.dtype is not None]
-    if own and own != [dtype] * len(own):
-        read.refuse(path, "found {!r}; {} keeps {}", dtype, row.title, own[0])
+    if own and own != [dtype] * len(own) and dtype not in how.dtypes:
+        read.refuse(path, "found {!r}; {} keeps {}", dtype, row.title, joined(" or ", how.dtypes or own[:1]))
     if chosen != "fused" and not own and dtype not in _learned(read, engine):
         kept = joined(" and ", sorted(_learned(read, engine)))
         read.refuse(path, "found {!r}; {} ({}) keeps states like the parameters, in {}", dtype, row.title, chosen, kept)
     return replace(row, states=tuple(replace(state, dtype=dtype) for state in row.states))
+
+
+def _with_master(read: Defaults, engine: Engine, row: Optimizer, how: Implementation) -> Optimizer:
+    """Return the row with the optimizer's own copy of the parameters, or of the bits that bf16 ones lack.
+
+    Source: transformer_engine, pytorch/optimizers/fused_adam.py (`initialize_state`: a whole copy unless parameters are
+    in bf16); flashoptim, optimizers.py (`FlashOptimizer.__init__` raises an error for fp32 parameters).
+    """
+    path = Training.master_dtype
+    if not how.masters:
+        return row
+    kept = read.take(path, how.masters[0], "the library's choice")
+    if kept not in how.masters:
+        read.refuse(path, "found {!r}; {} keeps {}", kept, row.title, joined(" or ", how.masters))
+    if kept in ("int16", "int8") and "bf16" not in _learned(read, engine):
+        if "fp32" not in how.masters:
+            read.refuse(path, "found {!r}; it extends parameters in bf16; allowed here: {}", kept, "none")
+        kept = "fp32"
+    return row if kept == "none" else replace(row, states=(*row.states, State("master_copy", dtype=kept)))
 
 
 def _learned(read: Defaults, engine: Engine) -> set[str]:

@@ -18,11 +18,15 @@ from memcore.messages import Message
 from memcore.networks.catalog import identified, listed_name
 from memcore.networks.named import DYNAMIC
 from memcore.networks.quantized import trained_next_to
+from memcore.optimizers.table import OPTIMIZERS
 from memcore.trace.engine import engine_of
 from memcore.trainers.pytorch.extension import Extension
 
 _COMPUTE, _PRECISION, _RECIPE = Training.compute_dtype, Training.precision, EngineSettings.fp8_recipe
 _MASTER = Training.master_dtype
+_IMPLEMENTATION = Training.optimizer.implementation
+_COPYING = {name for row in OPTIMIZERS.values() for name, how in row.implementations.items() if how.masters}
+"""Implementations with a copy of the parameters of their own."""
 _FP8: Mapping[str, str | None] = {"fp8": None, "mxfp8": "mxfp8"}
 """Dtypes of products that `fp8-mixed` computes, and the recipe that they name."""
 
@@ -131,7 +135,7 @@ def _masters(config: Config) -> Iterator[Problem]:
     wanted, engine = config.get(_MASTER), config[EngineSettings.type]
     if wanted is None:
         return
-    if wanted != "none" and engine_of(engine or "none").native:
+    if wanted != "none" and engine_of(engine or "none").native and config.get(_IMPLEMENTATION) not in _COPYING:
         own = "PyTorch's optimizers update the parameters directly, and 'bf16-mixed' keeps those in fp32"
         yield Problem(
             _MASTER,

@@ -75,6 +75,7 @@ _TOGETHER: Mapping[str, str] = {
 """Matrices of Phi that transformers has as one."""
 _OPTIMIZERS: Mapping[str, tuple[str, str | None]] = {
     "torch.optim.AdamW": ("adamw", None), "torch.optim.Adam": ("adam", None), "torch.optim.SGD": ("sgd", None),
+    "torch.optim.Adafactor": ("adafactor", None),
     "bitsandbytes.optim.PagedAdamW8bit": ("paged-adamw-8bit", "bitsandbytes"),
     "bitsandbytes.optim.PagedAdamW": ("paged-adamw", "bitsandbytes"),
     "bitsandbytes.optim.AdamW8bit": ("adamw-8bit", "bitsandbytes"),
@@ -194,13 +195,19 @@ _DIVERGENCES: Mapping[str, bool] = {"ForwardKLLoss": False, "ForwardKLWithChunke
 """Losses of a teacher's logits, and whether they are computed in chunks as the other loss is."""
 
 
+def _published(builder: str) -> str | None:
+    """Return the checkpoint of a builder's shapes; `base` and `instruct` have the same."""
+    return MODELS.get(builder) or MODELS.get(re.sub(r"_(base|instruct)$", "", builder))
+
+
 def _taught(normalized: dict[str, Any]) -> None:
     """A frozen teacher and the loss of its logits (recipes/knowledge_distillation_*.py)."""
     found = {name: normalized.pop(name) for name in [*normalized] if name.startswith(("teacher_model.", "kd_"))}
     if "teacher_model._component_" not in found:
         return
     builder = str(found["teacher_model._component_"]).rpartition(".")[2]
-    if builder not in MODELS:
+    hub_id = _published(builder)
+    if hub_id is None:
         known = joined(", ", MODELS)
         raise UnsupportedError("teacher_model._component_", "found {!r}; known builders: {}", builder, known)
     chunked = str(normalized.get(_LOSS)).startswith("chunked")
@@ -210,7 +217,7 @@ def _taught(normalized: dict[str, Any]) -> None:
         pairs = ("ForwardKLLoss", "CrossEntropyLoss", "ForwardKLWithChunkedOutputLoss", "CEWithChunkedOutputLoss")
         message = Message("supported: {} with loss {}, {} with loss {}", *pairs)
         raise UnsupportedError.of_value("kd_loss._component_", divergence, message)
-    normalized |= {METHOD: "distill", _TEACHER: MODELS[builder]}
+    normalized |= {METHOD: "distill", _TEACHER: hub_id}
 
 
 def _rounded(normalized: dict[str, Any]) -> None:
@@ -275,7 +282,7 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
         return
     bare = re.sub(r"^q?lora_", "", builder)
     notes += _parts(normalized, bare)
-    hub_id = MODELS.get(bare) or MODELS.get(re.sub(r"_(base|instruct)$", "", bare))
+    hub_id = _published(bare)
     if hub_id is None and bare not in _BY_SIZES:
         every = joined(", ", (*MODELS, *_BY_SIZES))
         raise UnsupportedError("model._component_", "found {!r}; known builders: {}", builder, every)
