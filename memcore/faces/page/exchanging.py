@@ -80,7 +80,7 @@ def _refused(session: Session, error: MemcoreError, names: Sequence[str]) -> Pat
 
 def _each(names: Sequence[str], files: Sequence[str], form: Form) -> tuple[Form, str]:
     """Return the form after files one after the other, and what was taken of each."""
-    every = []
+    every: list[str] = []
     for name, text in zip(names, files, strict=False):
         after, said = understood(text, form)
         form = _beside(form, after) if every else after
