@@ -265,7 +265,9 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "beyond 8,192 tokens AITER's attention leaves 85 % of the static fraction": (
         "超过 8,192 个 token 时，AITER 的注意力只留下静态比例的 85%"
     ),
-    "the host holds the embedding and everything not offloaded to GPUs": "主机保存嵌入以及不在 GPU 上的部分",
+    "{} of the weights stay on the host: the token embedding and what is not offloaded": (
+        "{} 的权重留在主机上：词嵌入以及未卸载到 GPU 的部分"
+    ),
     # Tables
     "Readings of one GPU": "一块 GPU 的读数",
     "Answers": "回答",
