@@ -53,13 +53,16 @@ _LEFT_BY_GLM = [
 ]
 """Linear attention is taken to be among them, for want of a list: with it in 16 bits, and with multi-token prediction,
 the files have the 305.79 GiB that vLLM counts, but for 0.2."""
-_OF_V3: Raw = {"quantization_config": _FP8, "num_nextn_predict_layers": 1}
+_PREDICTING: Raw = {"num_nextn_predict_layers": 1}
+_V3 = ("V3", "V3-0324", "V3.1", "R1", "R1-0528", "R1-Zero", "Prover-V2-671B")
+_OF_V3: Raw = {"quantization_config": _FP8, **_PREDICTING}
+_OF_V32: Raw = {"quantization_config": {**_FP8, "scale_fmt": "ue8m0"}, **_PREDICTING}
 _NATIVE: Mapping[str, Raw] = {
-    **dict.fromkeys((f"deepseek-ai/DeepSeek-{name}" for name in ("V3", "V3-0324", "V3.1", "R1", "R1-0528")), _OF_V3),
-    "deepseek-ai/DeepSeek-V3.2": {
-        "quantization_config": {**_FP8, "scale_fmt": "ue8m0"},
-        "num_nextn_predict_layers": 1,
-    },
+    **dict.fromkeys((f"deepseek-ai/DeepSeek-{name}" for name in _V3), _OF_V3),
+    **dict.fromkeys((f"deepseek-ai/DeepSeek-{name}" for name in ("V3.2", "V3.2-Exp", "Math-V2")), _OF_V32),
+    **dict.fromkeys(
+        (f"zai-org/GLM-{name}" for name in ("4.5", "4.5-Air", "4.6", "4.7", "4.7-Flash", "5", "5.1")), _PREDICTING
+    ),
     "deepseek-ai/DeepSeek-V4-Flash": _MIXED_FP4,
     "deepseek-ai/DeepSeek-V4-Pro": _MIXED_FP4,
     "MiniMaxAI/MiniMax-M2": {"quantization_config": {**_FP8, "modules_to_not_convert": _LEFT_BY_MINIMAX}},
