@@ -205,6 +205,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     ),
     "published weights may have others": "已发布的权重可能不同",
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
+    "layers that read the compressed keys of an earlier layer are not supported yet": "暂不支持读取前面层的压缩键的层",
     "vLLM does not support {value}": "vLLM 不支持 {value}",
     "SGLang does not support {value}": "SGLang 不支持 {value}",
     "{server} does not support {value}": "{server} 不支持 {value}",
