@@ -17,7 +17,7 @@ from memcore.serving.formats import BYTES, FORMATS
 from memcore.serving.gguf_mixes import WIDER
 from memcore.serving.recipes import NATIVE, stored_as
 from memcore.serving.repositories import published
-from memcore.serving.speculation import speculation
+from memcore.serving.speculation import predicts, speculation
 from memcore.serving.stages import Layout, Stage, stages
 from memcore.serving.weights import Storage, weight_entries
 from memcore.symbols import product
@@ -92,7 +92,7 @@ def _predicting(network: Model, raw: Mapping[str, object], storage: Storage) -> 
     found = speculation("mtp", 1, network, text_config(raw), storage.stored)
     if not count:
         return 0
-    if found.layer is None:
+    if found.layer is None or not predicts(network):
         return int(count * _each(network, storage))
     layers, stored = [found.layer] * found.layers, storage.stored if found.quantized else None
     entries = weight_entries(network, Stage(1, 3, network.num_layers, tuple(layers)), replace(storage, stored=stored))
