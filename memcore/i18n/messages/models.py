@@ -154,6 +154,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "partial_rotary_factor 应在 0 到 1 之间，实为 {value}"
     ),
     "lists {found} of {count} layers": "列出了 {found} 层，共 {count} 层",
+    "found {rates} in layers that keep keys, where one is supported": "保存键的层中有 {rates}，仅支持一种",
+    "expected a number of rows for each table, found {value}": "应为每张表的行数，实际为 {value}",
     "lists {found} of {count} layers, the first of which must be full": (
         "列出了 {found} 层，共 {count} 层，其中第一层须为 full"
     ),

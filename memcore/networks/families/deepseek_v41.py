@@ -21,7 +21,7 @@ from memcore.records import dataclass
 from memcore.symbols import Quotient, Shape, product
 
 _ATTENTION = "self_attn"
-_KINDS = ("window", "reads", "scores", "keeps", "keeps scores", "pools", "pools scores")
+_KINDS = ("window", "reads", "scores", "keeps", "keeps-scores", "pools", "pools-scores")
 """What a layer has besides its window: it reads earlier keys and choices, scores them, or keeps keys, of one token each
 or of several."""
 
@@ -38,7 +38,7 @@ class Shared:
         weights, d, lq = Compressed("sliding_attention").window(reader)
         kept: tuple[Shape, ...] = ((reader.integer("sliding_window"), d),)
         cached: tuple[Shape, ...] = ()
-        has = self.kind.split()
+        has = self.kind.split("-")
         if "scores" in has or "keeps" in has or "pools" in has:
             i = reader.symbol("i", reader.integer("index_n_heads"))
             j = reader.symbol("j", reader.integer("index_head_dim"))
@@ -80,7 +80,7 @@ def _pooled(reader: Reader) -> int:
     rates, makers = _rates(reader), _makers(reader)
     found = {rate for layer, rate in enumerate(rates) if layer in makers and rate > 1}
     if len(found) > 1:
-        reader.refuse("compress_ratios", "found {} in layers of kv_source_layer_ids; expected one", sorted(found))
+        reader.refuse("compress_ratios", "found {} in layers that keep keys, where one is supported", sorted(found))
     return min(found, default=1)
 
 
@@ -91,7 +91,7 @@ def _places(reader: Reader) -> list[Place]:
     found = []
     for layer, rate in enumerate(_rates(reader)):
         keys = ("pools" if rate > 1 else "keeps") if layer in makers else ""
-        words = " ".join(filter(None, (keys, "scores" if layer in scorers else "")))
+        words = "-".join(filter(None, (keys, "scores" if layer in scorers else "")))
         found.append(Place(words or ("reads" if rate else "window"), tag=tables.get(layer, "")))
     return found
 
@@ -104,7 +104,7 @@ def _more(reader: Reader, place: Place) -> Extra:
     listed = reader.listed("engram_num_embeddings") or ()
     rows = whole(listed[int(place.tag)] if int(place.tag) < len(listed) else None)
     if not rows:
-        reader.refuse("engram_num_embeddings", "found {}; expected a number of rows for each table", listed)
+        reader.refuse("engram_num_embeddings", "expected a number of rows for each table, found {!r:.80}", listed)
     columns = (reader.integer("engram_max_ngram_size") - 1) * reader.integer("engram_n_heads")
     wide = reader.symbol("ew", reader.integer("engram_head_dim"))
     copies = reader.sizes["hc"]
