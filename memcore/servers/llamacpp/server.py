@@ -37,7 +37,7 @@ from memcore.servers.llamacpp.vulkan import at_once
 from memcore.serving.budget import Budget, RankBudget
 from memcore.serving.changes import NO_DRAFT, SHORTER, Becomes, Changes, ServerChange, fewer_tokens
 from memcore.serving.entries import ledger, spread
-from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
+from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES, WIDER
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
@@ -107,7 +107,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     """
     _check_size(read, basics)
     sequences = read.take(Inference.batch_size, 1, "one sequence")
-    name = _file_type(read)
+    name = _file_type(read, basics)
     fork = str(read.given(LlamaCppSettings.fork) or "")
     layers = read.given(LlamaCppSettings.n_gpu_layers)
     unified = read.take(LlamaCppSettings.kv_unified, False)
@@ -208,10 +208,12 @@ def _check_size(read: Defaults, basics: Basics) -> None:
         )
 
 
-def _file_type(read: Defaults) -> str:
+def _file_type(read: Defaults, basics: Basics) -> str:
     """Return the file type, or the type of every quantized tensor."""
-    given = read.given(Inference.quantization)
-    name = str(given or read.take(Inference.quantization, "q4_k_m", "the most common format")).upper()
+    named = basics.file_type
+    usual = WIDER.get(named, named) if named else "q4_k_m"
+    reason = "by the repository's name" if named else "the most common format"
+    name = str(read.take(Inference.quantization, usual, reason)).upper()
     name = ALIASES.get(name, name)
     if name in FILE_TYPES or name in BLOCK_TYPES:
         return name
