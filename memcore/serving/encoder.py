@@ -24,7 +24,7 @@ from memcore.serving.formats import BYTES
 from memcore.serving.pictures import PICTURES, SLICES
 from memcore.serving.profile import ACTIVATIONS
 from memcore.serving.videos import FAMILIES, images_of, longest_video
-from memcore.symbols import Quotient, Shape, half
+from memcore.symbols import Quotient, Shape, half, product
 
 _SOURCE = "vllm, multimodal/encoder_budget.py and v1/worker/gpu_model_runner.py, profile_run"
 _LARGEST_TOKENS = 16384
@@ -158,10 +158,20 @@ def kept_images(
     ]
 
 
-def encoding(model: Model, dtype: str, budget: int, ranks: int, seen: Shown | None) -> list[Entry]:
+_MASKED = "pixtral"
+"""The tower that takes all images of a step as one sequence."""
+_MASKS = "vllm, model_executor/models/pixtral.py; transformers, modeling_pixtral.py, generate_block_attention_mask"
+_ALIGNED = 8
+"""Elements by whose multiple rows of a mask begin (pytorch, transformers/attention.cpp, preprocess_mask)."""
+
+
+def encoding(
+    model: Model, dtype: str, budget: int, ranks: int, seen: Shown | None, *, masks: bool = False
+) -> list[Entry]:
     """Return the tower's widest layer, which runs before the language model.
 
-    Ranks share its matrices as they share the language model's (`mm_encoder_tp_mode`: weights).
+    Ranks share its matrices as they share the language model's (`mm_encoder_tp_mode`: weights). `masks`: whether a
+    dense mask keeps images of one sequence apart; xformers needs none.
     """
     if seen is None:
         return []
@@ -169,7 +179,11 @@ def encoding(model: Model, dtype: str, budget: int, ranks: int, seen: Shown | No
     if _kind(model) in _ROTATED:
         moments = _rotating(model, seen, BYTES[dtype], budget, ranks)
         return [*pixels, *max(moments, key=lambda entries: sum(entry.bytes for entry in entries))]
-    return [*pixels, *_feeding(model, seen, dtype, budget, ranks)]
+    fed = _feeding(model, seen, dtype, budget, ranks)
+    if not masks or _kind(model) != _MASKED:
+        return [*pixels, *fed]
+    moments = _masked(model, seen, BYTES[dtype], budget, ranks, fed)
+    return [*pixels, *max(moments, key=lambda entries: sum(entry.bytes for entry in entries))]
 
 
 def _kind(model: Model) -> str:
@@ -228,6 +242,28 @@ def _rotating(model: Model, seen: Shown, size: Fraction | int, budget: int, rank
             wide = (*tokens, Quotient(ffn.down.inner, "TP"))
             title, copies = "feed-forward of the tower", 2 if ffn.gate is None else 3
             yield [hidden(3 + kept - glm), tensor(title, ACTIVATIONS, wide, size, sizes, _SOURCE, copies=copies)]
+
+
+def _masked(
+    model: Model, seen: Shown, size: Fraction | int, budget: int, ranks: int, fed: list[Entry]
+) -> Iterator[list[Entry]]:
+    """Attention and feed-forward layer of Pixtral's tower, next to the mask of all patches.
+
+    Attention copies the mask where its rows are not aligned; rotated queries and keys are tensors of their own.
+    """
+    sizes, patches = _patches(model, seen, budget, ranks)
+    mask = tensor("mask between images", ACTIVATIONS, (*patches, *patches), size, sizes, _MASKS)
+    yield [mask, *fed]
+    copies = 1 if product(patches, sizes) % _ALIGNED == 0 else 2
+    for mixer in model.network.towers[-1].runs[0][0].mixers:
+        if isinstance(mixer, Attention):
+            own = (*patches, Quotient((mixer.heads.query, mixer.heads.width), "TP"))
+            yield [
+                replace(mask, copies=copies),
+                fed[0],
+                tensor("queries, keys and values of the tower", ACTIVATIONS, own, size, sizes, _MASKS, copies=5),
+                tensor("attention output of the tower", ACTIVATIONS, own, size, sizes, _MASKS),
+            ]
 
 
 def _feeding(model: Model, seen: Shown, dtype: str, budget: int, ranks: int) -> list[Entry]:

@@ -397,7 +397,8 @@ def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     moments = [widest(step, stage), last if stage.samples else passing(step)]
     moments = [[*images, *moment] for moment in moments]
     if seen is not None:
-        moments.append(encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor, seen))
+        masks, ranks = chosen.facts.masks_images, basics.layout.tensor
+        moments.append(encoding(basics.model, basics.dtype, chosen.tokens, ranks, seen, masks=masks))
     if _encodes(chosen, stage):
         moments.append(counted_towers.encoding(basics.raw, basics.dtype, chosen.tokens, basics.layout.tensor))
         if chosen.facts.since >= _FILMED_AT_ONCE:
