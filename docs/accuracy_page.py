@@ -498,11 +498,10 @@ NOTES = {
             "log-0.24.0-qwen36-27b-fp8-mtp3-tp2-3090-kv",
             "log-0.24.0-qwen36-27b-fp8-mtp3-tp2-3090-tokens",
             "log-0.24.0-qwen36-27b-fp8-mtp3-tp2-3090-fits",
-            "log-0.19-qwen3-vl-8b-a6000-kv",
             "log-0.28-qwen3-vl-8b-l4-16k-kv",
         ),
-        "Unexplained: 0.5 GiB more is left (1.4 on the A6000) than if the largest image were encoded eagerly, which a log of "
-        "0.27 confirms to 0.1 % by its peak; image limits are not stated.",
+        "Unexplained: 0.5 GiB more is left than if the largest image were encoded eagerly, which a log of 0.27 confirms to "
+        "0.1 % by its peak; image limits are not stated.",
     ),
     **dict.fromkeys(
         ("log-sglang-deepseek-v4-pro-tp8-h200-weights", "log-sglang-deepseek-v4-pro-tp8-h200-fits"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from math import isqrt
 
 from memcore.errors import ConfigError
 from memcore.memory.ledger import Entry
@@ -47,11 +48,12 @@ class Largest:
     tokens: int
 
 
-def largest_image(images: Images) -> Largest:
-    """Tiles, their side in pixels, and tokens of all of them."""
+def largest_image(images: Images, pixels: int | None = None) -> Largest:
+    """Tiles, their side in pixels, and tokens of all of them; `pixels`: the most of an image that keeps its size."""
     if images.resizes == "near":
-        along = int((_LARGEST_TOKENS) ** 0.5) * images.merge * images.patch
-        return Largest(1, along, _LARGEST_TOKENS)
+        step = images.merge * images.patch
+        along = isqrt(_LARGEST_TOKENS) if pixels is None else max(isqrt(pixels) // step, 1)
+        return Largest(1, along * step, along**2)
     side = images.side * (images.most if images.resizes == "to tiles" else 1)
     found = images.sizes(side)
     return Largest(found["nx"] if images.resizes != "to tiles" else images.tiles(side), found["px"], found["nm"])
@@ -65,10 +67,13 @@ class Shown:
     largest: Largest
     counted: int | None = None
     """Tokens for which it counts, where these are more than it has: those between a video's frames."""
+    most: int | None = None
+    """Images that all sequences of a step may have, where their number is limited."""
 
     def at_once(self, budget: int) -> int:
         """Images or videos that one step may encode."""
-        return max(budget // max(self.counted or self.largest.tokens, 1), 1)
+        found = max(budget // max(self.counted or self.largest.tokens, 1), 1)
+        return found if self.most is None else min(found, self.most)
 
     def room(self, budget: int) -> int:
         """Rows of each result where it is copied into one of as many rows as all may have."""
@@ -84,10 +89,12 @@ _FILM = 3, 64
 """Such a video: squares next to each other, and tokens along one side of each."""
 
 
-def shown(model: Model, raw: Mapping[str, object], longest: int, *, stamped: bool = False) -> Shown | None:
+def shown(
+    model: Model, raw: Mapping[str, object], longest: int, *, stamped: bool = False, pixels: int | None = None
+) -> Shown | None:
     """Return the largest image, or the longest video where it has more tokens; None if nothing is known of either.
 
-    `stamped`: whether tokens between a video's frames are estimated by its others.
+    `stamped`: whether tokens between a video's frames are estimated by its others; `pixels`: the most of an image.
     """
     if not model.network.towers:
         return None
@@ -97,7 +104,7 @@ def shown(model: Model, raw: Mapping[str, object], longest: int, *, stamped: boo
         film = Largest(squares, along * model.images.merge * model.images.patch, tokens)
         return Shown(model.images, film, int(_STAMPS * tokens))
     if model.images is not None:
-        return Shown(model.images, largest_image(model.images))
+        return Shown(model.images, largest_image(model.images, pixels))
     if model.network.family in PICTURES:
         pictured = PICTURES[model.network.family](raw)
         found = largest_image(pictured)
@@ -108,6 +115,13 @@ def shown(model: Model, raw: Mapping[str, object], longest: int, *, stamped: boo
     images = images_of(raw)
     video = longest_video(images, longest)
     return Shown(images, Largest(video.moments, video.side, video.tokens))
+
+
+def limited(seen: Shown | None, longest: int, sequences: int, images: int | None) -> Shown | None:
+    """Return what is shown, with no more images than all sequences may have (encoder_budget.py, _get_max_items)."""
+    if seen is None or images is None:
+        return seen
+    return replace(seen, most=sequences * max(min(images, longest // max(seen.largest.tokens, 1)), 1))
 
 
 _ROTATED: Mapping[str, int] = {"qwen3_vl": 1, "qwen2_5_vl": 0, "qwen2_vl": 0, **dict.fromkeys(FAMILIES, 0)}

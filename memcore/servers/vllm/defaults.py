@@ -73,6 +73,8 @@ def options(read: Defaults, basics: Basics) -> Options:
         images=images,
         encodes=images and not read.given(VllmSettings.skip_mm_profiling),
         videos=read.given(VllmSettings.videos_per_sequence) != 0,
+        pixels=read.given(VllmSettings.max_pixels),
+        most_images=read.given(Inference.images_per_sequence),
         item=item,
         compiled=read.given(VllmSettings.compile_cache),
         graph_mode=read.given(VllmSettings.cudagraph_mode),
