@@ -77,6 +77,7 @@ def plans_brief(found: Planned, heading: str = "cli-ways") -> list[str]:
 def _limit(found: Planned) -> list[str]:
     """Return what binds, if nothing fits as asked."""
     lines = [say("cli-no-plan", reason=translated(found.none_because))] if found.none_because else []
+    lines += [say("cli-plan-assumed", reason=translated(found.assumed))] if found.assumed else []
     return lines if found.plans else [*lines, say("ways-least")]
 
 
@@ -191,6 +192,7 @@ def plans_data(
         "asked": found.asked.to_dict(),
         "plans": [_row(each, tokens, price, each.export(brought)) for each in found.plans],
         "none_because": found.none_because,
+        "assumed": found.assumed,
         "estimates": found.estimates,
     }
 
