@@ -689,10 +689,6 @@ NOTES = {
     ),
     **dict.fromkeys(
         (
-            "log-0.28-qwen3-8b-4090-wsl-90-kv",
-            "log-0.28-qwen3-8b-4090-wsl-90-tokens",
-            "log-0.28-qwen3-8b-4090-wsl-85-kv",
-            "log-0.28-qwen3-8b-4090-wsl-85-tokens",
             "log-0.31-qwen35-9b-awq-5060ti-kv",
             "log-0.31-qwen35-9b-awq-5060ti-tokens",
             "log-qwen3-8b-l4-bf16-kv",
