@@ -29,10 +29,16 @@ def title(job: Job) -> str:
     parts = [
         say("cli-model", name=translated(job.model.name), count=format_count(job.model.parameters)),
         say(key, engine=job.engine.title, count=job.num_gpus, gpu=gpu),
-        say("cli-sequence", length=job.sizes["s"]),
+        _sequence(job),
         _batch(job),
     ]
     return " · ".join(parts)
+
+
+def _sequence(job: Job) -> str:
+    """Return the length of a sequence, and of a GPU's part of it under context parallelism."""
+    part, ranks = job.sizes["s"], job.sizes["cp"]
+    return say("cli-sequence" if ranks == 1 else "cli-split-sequence", length=part * ranks, part=part)
 
 
 def _batch(job: Job) -> str:
