@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pkgutil import get_data
 from typing import Any
@@ -266,7 +266,7 @@ def identified(name: str) -> Named:
     if _WITH_SIZE.fullmatch(name.strip()):
         said = "found {!r:.80}, which is a size; name a model of `memcore models {}`; `memcore quick {}` takes a size"
         raise ConfigError([Problem("model", Message(said, name, name, name), next(iter(of_size(name)), None))])
-    several = meaning(name, map(nickname, catalog()))
+    several = _meant(name)
     told = Message("; it may be {}", joined(", ", several[:6])) if len(several) > 1 else ""
     message = Message("found {!r:.80}, which is not one of the {} models in the catalog{}", name, len(catalog()), told)
     if _FOLDER.match(name):
@@ -280,20 +280,35 @@ def identified(name: str) -> Named:
         asked = Message(said, message, base)
         raise ConfigError([Problem("model", asked)])
     asked = Message("{}; give its config.json, or pass --model with a model of the same shapes", message)
-    raise ConfigError([Problem("model", asked, nearest(name, _names()))])
+    raise ConfigError([Problem("model", asked, nearest_model(name))])
+
+
+def nearest_model(name: str) -> str | None:
+    """Return the model of the catalog that an unknown name may stand for."""
+    return next(iter(_meant(name)), None) or nearest(name, _names())
+
+
+def _meant(name: str) -> list[str]:
+    """Return the models whose names say what an unknown name says, bases first."""
+    return _bases_first(meaning(name, map(nickname, catalog())))
 
 
 def of_size(size: str) -> list[str]:
-    """Return the models whose names say a size; those whose names occur in most others, as their bases, come first.
+    """Return the models whose names say a size, bases first.
 
     >>> of_size("8B")[:3], of_size("llama")
     (['llama-3.1-8b', 'qwen3-8b', 'meta-llama-3-8b'], [])
     """
     if not _WITH_SIZE.fullmatch(size.strip()):
         return []
-    names, said = [*map(nickname, catalog())], rf"(?<![\w.]){re.escape(size.strip().lower())}(?![\w.])"
-    own = (each for each in names if re.search(said, each))
-    return sorted(own, key=lambda each: -sum(each in other for other in names))
+    said = rf"(?<![\w.]){re.escape(size.strip().lower())}(?![\w.])"
+    return _bases_first(each for each in map(nickname, catalog()) if re.search(said, each))
+
+
+def _bases_first(names: Iterable[str]) -> list[str]:
+    """Return names of the catalog; those that occur in most other names, as their bases, come first."""
+    every = [*map(nickname, catalog())]
+    return sorted(names, key=lambda each: -sum(each in other for other in every))
 
 
 _WITH_SIZE = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?b", re.IGNORECASE)
