@@ -1,9 +1,10 @@
 """Write `memcore/data/classes.json`: what an absent key of a `config.json` means, for every family.
 
-    pip install transformers==5.23.0 && python catalog/classes.py
+    pip install torch transformers==5.23.0 && python catalog/classes.py
 
-Each row is a configuration class of transformers: `defaults`, its fields that decide a network's parts and sizes, and
-`names`, its own names of keys that other classes call differently (`attribute_map`).
+Each row is a configuration class of transformers: `defaults`, its fields that decide a network's parts and sizes,
+`names`, its own names of keys that other classes call differently (`attribute_map`), and `floors` where a step runs
+with heads that do not divide the hidden size.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import torch
+from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 FAMILIES = """
@@ -55,7 +58,25 @@ def row(model_type: str) -> dict[str, Any]:
     fields.setdefault("tie_word_embeddings", False)  # PreTrainedModel.get_expanded_tied_weights_keys
     kept = {name: value for name, value in sorted(fields.items()) if not NO_MATTER.fullmatch(name)}
     plainly = {name: value for name, value in kept.items() if isinstance(value, (bool, int, float, str, list, tuple))}
-    return {"names": dict(sorted(cls.attribute_map.items())), "defaults": plainly}
+    found = {"names": dict(sorted(cls.attribute_map.items())), "defaults": plainly}
+    return {**found, "floors": True} if floors(cls, fields) else found
+
+
+UNEVEN = {"hidden_size": 164, "num_attention_heads": 5, "num_key_value_heads": 5}
+SMALL = {"intermediate_size": 96, "moe_intermediate_size": 16, "num_hidden_layers": 2, "vocab_size": 64}
+TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+
+
+def floors(cls: type[Any], fields: dict[str, Any]) -> bool:
+    """Whether heads may not divide the hidden size: a step runs, and their width is rounded down."""
+    if not UNEVEN.keys() <= fields.keys() | cls.attribute_map.keys():
+        return False
+    try:
+        config = cls(**UNEVEN, **{key: value for key, value in (SMALL | TOKENS).items() if key in fields})
+        AutoModelForCausalLM.from_config(config).eval()(torch.tensor([[3, 4, 5]]))
+    except Exception:  # noqa: BLE001 - transformers raises everything
+        return False
+    return True
 
 
 def main() -> None:

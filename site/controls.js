@@ -5,8 +5,8 @@ import { listenToSizes } from "./sizes.js";
 import { listenToTimeline } from "./timeline.js";
 import { listenToTracks, numberOf } from "./tracks.js";
 import {
-  byId, control, copy, countEdit, drawAll, followNoMore, followNow, forget, jobOf, openAnother, place, push, save, say, select,
-  show, showEmbedded, showHistory, showMini, showView, suffix, viewOf, word,
+  byId, control, copy, countEdit, drawAll, followNoMore, followNow, forget, jobOf, openAnother, place, push, readForm, save, say,
+  select, show, showEmbedded, showHistory, showMini, showView, suffix, viewOf, word,
 } from "./view.js";
 import { expectAnother } from "./waiting.js";
 
@@ -80,10 +80,6 @@ function open(link) {
   send({ do: "open", link: jobOf(link) });
   expectAnother();
 }
-
-const readForm = () => Object.fromEntries(
-  [...byId("config").elements].filter((each) => each.name && each.value).map((each) => [each.name, each.value]),
-);
 
 function edit(path) {
   countEdit(path);

@@ -1,6 +1,6 @@
 // Files and texts from outside: dropped, pasted, chosen, or fetched from the model hub at a click.
 import { header, isCheckpoint } from "./headers.js";
-import { byId, openAnother, place, say, word } from "./view.js";
+import { byId, openAnother, place, say, shownBy, word } from "./view.js";
 
 const MOST = 2 ** 24; // bytes of a text: indices of checkpoints with many experts have up to ten million
 let send = () => {};
@@ -34,6 +34,7 @@ export function listenToFiles(carrier) {
     if (event.target.matches?.("input, select, textarea") || text.length < 8) return;
     receive([word("pasted")], [text]);
   });
+  shownBy("log", compareLog); // a file turned out to be one
   byId("hub-fetch").addEventListener("click", () => send({ do: "hub", id: byId("hub-id").value.trim() }));
   addEventListener("memcore:hub", ({ detail }) => fetchFromHub(detail));
   byId("import-take").addEventListener("click", () => receive([word("pasted")], [byId("import-text").value]));
@@ -41,8 +42,11 @@ export function listenToFiles(carrier) {
 
 // A log goes into its field, from where it is compared; of a long one what can be read of it.
 async function takeLog(file) {
-  if (!file) return;
-  byId("log-text").value = await file.slice(0, 2 ** 22).text();
+  if (file) compareLog(await file.slice(0, 2 ** 22).text());
+}
+
+function compareLog(text) {
+  byId("log-text").value = text;
   document.querySelector("[data-do=reconcile]").click();
 }
 
@@ -55,7 +59,8 @@ async function readText(file) {
   const text = new TextDecoder().decode(bytes);
   if (bytes[0] !== 0x89) return text;
   const length = new DataView(bytes.buffer).getUint32(33);
-  return new TextDecoder().decode(bytes.slice(41, 41 + length)).replace(/^memcore\0/u, "");
+  const [, held] = new TextDecoder().decode(bytes.slice(41, 41 + length)).split(/^memcore\0/u);
+  return held ?? text;
 }
 
 function receive(names, files) {

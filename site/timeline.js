@@ -137,7 +137,7 @@ function frame() {
   const percent = (fraction) => `${left + (right - left) * within(fraction)}%`;
   const put = (element, names, fraction) => {
     for (const name of names) element.setAttribute(name, percent(fraction));
-    element.setAttribute("visibility", outside(fraction) ? "hidden" : "visible");
+    element.setAttribute("visibility", outside(fraction) ? "hidden" : "inherit");
   };
   svg.querySelectorAll("line.phase").forEach((line, number) => put(line, ["x1", "x2"], data.phases[number][1]));
   const top = across(peak());
@@ -176,7 +176,7 @@ function namePhases(svg, percent) {
     const free = visible > 0 && !taken.some(([one, other]) => from < other && one < to);
     if (free) taken.push([from, to]);
     names[number].setAttribute("x", `${((from + sizes[number] / 2) / width) * 100}%`);
-    names[number].setAttribute("visibility", free ? "visible" : "hidden");
+    names[number].setAttribute("visibility", free ? "inherit" : "hidden");
   }
 }
 

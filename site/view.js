@@ -8,6 +8,10 @@ export const shownBy = (kind, show) => { others[kind] = show; };
 export const byId = (id) => document.getElementById(id);
 export const control = (path) => document.querySelector(`[name="${CSS.escape(path)}"]`);
 
+export const readForm = () => Object.fromEntries(
+  [...byId("config").elements].filter((each) => each.name && each.value).map((each) => [each.name, each.value]),
+);
+
 // The entry of the history that the last answer belongs to, and that with which another job was opened; another edit gets
 // another entry.
 export const place = { entry: 0, shown: -1, opened: 0 };
@@ -114,6 +118,7 @@ const SHOW = {
     for (const each of document.querySelectorAll("#config [name]")) {
       if ((typed.get(each.name) ?? 0) <= (edits ?? Infinity)) each.value = values[each.name] ?? "";
     }
+    if (draft().texts) keep({ texts: readForm() });
   },
   html(parts) {
     for (const [id, markup] of Object.entries(parts)) {
@@ -126,6 +131,7 @@ const SHOW = {
   },
   hidden(parts) {
     for (const [id, hidden] of Object.entries(parts)) if (byId(id)) byId(id).hidden = hidden;
+    if (parts.problems === false) announce(() => byId("problems").textContent);
   },
   attributes(values) {
     for (const [name, value] of Object.entries(values)) byId("verdict").setAttribute(name, value);
@@ -151,7 +157,6 @@ const SHOW = {
     for (const [id, text] of Object.entries(parts)) if (byId(id)) byId(id).textContent = text;
   },
   stale(stale) {
-    if (stale) announce(() => byId("problems").textContent);
     document.querySelector("main").classList.toggle("stale", stale);
   },
   fields(fields) {
@@ -288,6 +293,7 @@ function follow(fragment, patch) {
     const fresh = patch.entry !== place.shown;
     if (fresh) push(hash);
     else history.replaceState(history.state, "", hash);
+    keep({ hash, texts: undefined }); // the address says it now
   }
   document.body.dataset.fragment = fragment;
   byId("unembed").href = `#${fragment}`;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from conftest import truth
 from hypothesis import strategies as st
 
@@ -160,7 +162,16 @@ def _values(kind):
                 | st.text(min_size=1, max_size=20).filter(lambda text: text.strip() == text)
             )
         case _:
-            return st.text(max_size=40).filter(lambda text: text.strip())
+            return st.text(max_size=40).filter(partial(_is_allowed, kind))
+
+
+def _is_allowed(kind, text):
+    """Whether a text is a value: not all white space, nor a name of something else."""
+    try:
+        kind.check(text)
+    except ValueError:
+        return False
+    return True
 
 
 @st.composite

@@ -242,6 +242,7 @@ def test_a_model():
         assert text in out
     for name, value in {"hidden size": "7,168", "number of layers": "61", "vocabulary": "129,280"}.items():
         assert re.search(rf"{name} +{value}\n", out)
+    assert re.search(r"weights as published, in fp8-block +641\.3 GiB\n", out)  # 688,586,727,753 bytes in its index
     assert re.search(r"weights as published, in awq +5\.19 GiB\n", memcore("model", "Qwen/Qwen2.5-7B-Instruct-AWQ")[1])
     found = json.loads(memcore("model", "-", "--json", stdin='{"model_type": "gpt2"}')[1])
     assert (found["parameters"], found["active_parameters"]) == (124_439_808, 124_439_808)

@@ -78,7 +78,7 @@ def test_all_problems_come_at_once():
     [
         (with_section(model={"model_type": {}, "hidden_size": 64}), "model.model_type: expected a string, found {}"),
         (with_section(model="llama-3.1-9b"), f"model: found 'llama-3.1-9b', which is not one of the {len(catalog())} models in the catalog; give its config.json, "
-         "or pass --model with a model of the same shapes (did you mean 'llama-3.1-8b'?)"),
+         "or name a model of the same shapes (did you mean 'llama-3.1-8b'?)"),
         (with_section(engine={"type": "none"}), "engine.type: 'none' runs on one GPU, found hardware.num_gpus 8; allowed: ddp, fsdp"),
         (with_section(parallelism={"data_parallel_size": 4}), "parallelism.data_parallel_size: found 4, but hardware.num_gpus is 8; they "
          "must agree"),

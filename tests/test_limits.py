@@ -27,6 +27,7 @@ from memcore.limits import (
     VALUES,
     whole,
 )
+from memcore.networks.catalog import catalog, find_model
 from memcore.servers.sglang.graphs import prompt_sizes
 from memcore.serving.stages import merged_stages, stages, vllm_partition
 from memcore.trace.schedules import BOTH_WAYS, LOOPED, V_SHAPED, enough, fullest
@@ -143,6 +144,14 @@ def test_a_model_beyond_a_limit_names_the_key(key, value, message):
     with pytest.raises(ConfigError) as caught:
         estimate({"model": {**MIXTRAL, key: value}})
     assert (f"model.{key}", message) in [(each.path, each.message) for each in caught.value.problems]
+
+
+@pytest.mark.parametrize("listed", [[1] * 10**5 + ["1"], [*range(49)], [[1]], [*range(1, 49)]])
+def test_layers_with_tables_of_n_grams(listed):
+    """Each table's rows are a prime: numbers of no layer, and more tables than any file has, are refused at once."""
+    text = {**catalog()["Qwen/Qwen3.8-Flash-Next"]["config"]["text_config"], "heads_per_ngram": 64}
+    with pytest.raises(ConfigError, match="model.ple_layer_ids: found .*not supported in this family"):
+        find_model({"model_type": "qwen4_exp", "text_config": {**text, "ple_layer_ids": listed}})
 
 
 def aperiodic(count):

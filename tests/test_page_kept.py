@@ -1,6 +1,7 @@
 """What the built page keeps and gives away: offline, new versions, storage, exports and logs; and it talks to nobody else."""
 
 import json
+import re
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -172,6 +173,13 @@ def test_a_log_of_a_run(shared, tmp_path):
     saved.value.save_as(tmp_path / "case.json")
     case = json.loads((tmp_path / "case.json").read_text(encoding="utf-8"))[0]
     assert (case["config"], case["measured"]["quantity"]) == (EIGHT, "max_reserved")
+    carried = shared.evaluate_handle(
+        """(text) => { const carried = new DataTransfer();
+           carried.items.add(new File([text], "vllm.log")); return carried; }""",
+        "Model loading took 14.9889 GiB and 4.2 seconds",
+    )
+    shared.dispatch_event("#sentence", "drop", {"dataTransfer": carried})
+    expect(found).to_contain_text("vLLM: weights")
     log = tmp_path / "run.log"
     log.write_text("71.3 GiB")
     shared.locator("#log-file").set_input_files(log)
@@ -222,7 +230,10 @@ def test_without_storage(browser, site):
 
 
 def test_nothing_is_lost(context, watched, site):
-    """On a reload: what is compared, and a pasted log. In two tabs: the plans of both. With damaged storage: nothing."""
+    """On a reload: what is compared, a pasted log, and a question that asks back, until the address says what it asks.
+
+    In two tabs: the plans of both. With damaged storage: nothing.
+    """
     live(watched, f"{site}{ON_EIGHT}")
     watched.locator("nav [data-do=pin]").click()
     expect(watched.locator("#compare [data-do=unpin]")).to_have_count(1)
@@ -241,8 +252,18 @@ def test_nothing_is_lost(context, watched, site):
     other.evaluate("""localStorage.setItem("memcore", '{"plans": 5, "theme": {}, "groups": []}')""")
     live(other, f"{site}?damaged")
     other.close()
+    watched.keyboard.press("Escape")
+    model = watched.get_by_role("combobox", name="Model", exact=True)
+    model.fill("serve Qwen3 32B to 20 users of 8k on 2 A100")
+    model.press("Enter")
+    expect(watched.locator("#said")).to_contain_text("Which a100?")
     watched.reload()
     expect(watched.locator("html")).to_have_attribute("data-state", "live")
+    watched.get_by_role("button", name="A100 SXM · 80 GB").click()
+    expect(watched).to_have_url(
+        re.compile("qwen3-32b&batch=20&max-len=8192&engine=vllm&accelerator=a100-sxm-80gb&gpus=2")
+    )
+    assert "texts" not in watched.evaluate("sessionStorage.memcore")
     expect(watched.locator("#compare [data-do=unpin]")).to_have_count(2)
     expect(watched.locator("#compare")).to_contain_text("8,192")
     expect(watched.locator("#log-text")).to_have_value("71.3 GiB")

@@ -22,7 +22,8 @@ from browser import (
 )
 
 from memcore import estimate
-from memcore.config.url import decode_fragment
+from memcore.config.settings import Config
+from memcore.config.url import decode_fragment, encode_fragment
 from memcore.faces.render.page import EXAMPLE
 
 pytestmark = pytest.mark.machine
@@ -213,7 +214,7 @@ def test_accessibility_of_everything_that_opens(browser, site):
     view(page, "overview")
     page.locator('#legend [data-part="parameters"]').click()
     expect(page.locator("#drawer")).to_be_visible()
-    on_every_ground(page, "drawer", "#drawer, #answer")
+    on_every_ground(page, "drawer", "#drawer, #answer", GROUNDS[:1])
     page.keyboard.press("Escape")
     for dialog in ("presets", "import", "plans", "help"):
         page.evaluate(f"document.getElementById('{dialog}').showModal()")
@@ -225,7 +226,7 @@ def test_accessibility_of_everything_that_opens(browser, site):
     page.keyboard.press("Escape")
     page.evaluate(f"location.hash = '{SERVED}'")
     expect(page.locator("#timeline svg.users")).to_be_visible()
-    on_every_ground(page, "a server", "#sentence, #top, #bar-part, #answer")
+    on_every_ground(page, "a server", "#sentence, #top, #bar-part, #answer", GROUNDS[:1])
     context.close()
 
 
@@ -238,7 +239,7 @@ def test_the_answer_is_in_sight(browser, site):
     page = live(context.new_page(), f"{site}#{TOO_BIG}")
     bottom = "(id) => document.getElementById(id).getBoundingClientRect().bottom"
     expect(page.locator("#shared")).to_be_visible()
-    for link in (TOO_BIG, FOUR_STAGES, SERVED):
+    for link in (TOO_BIG, FOUR_STAGES, SERVED, encode_fragment(Config.from_dict(EXAMPLE))):
         page.evaluate(f"location.hash = '{link}'")
         device = str(estimate(decode_fragment(link)).device.expected)
         expect(page.locator("#verdict")).to_have_attribute("data-device-bytes", device)

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from memcore.errors import MemcoreError
-from memcore.formats.python import calls, code_of
+from memcore.formats.notebooks import code_of
+from memcore.formats.python import calls
 from memcore.formats.readers import flat
 from memcore.tools import imported
 from memcore.tools.sources import Source, read_sources
@@ -102,6 +103,8 @@ READ = {
             "training.optimizer.implementation": "transformers"},
     FULL: {"model": "Qwen/Qwen3-0.6B", LENGTH: 4096, POLICY: "full", TYPE: None, P: "bf16-autocast",
            "training.packed_sequences": True},
+    FULL.replace(", args=SFTConfig(max_length=4096, packing=True)", ""): {
+        LENGTH: 1024, POLICY: "full", P: "bf16-autocast", "training.micro_batch_size": 8},
     SERVED: {"model": "Qwen/Qwen3-8B", "parallelism.tensor_parallel_size": 2, "inference.max_model_len": 8192,
              "engine.enforce_eager": False, "engine.enable_prefix_caching": False, "inference.kv_cache_dtype": "fp8",
              "engine.gpu_memory_utilization": 0.85, "engine.type": "vllm"},
@@ -204,8 +207,11 @@ def test_each_trainer_of_a_script_is_a_job():
     assert (second["training.micro_batch_size"], second["training.method.name"], second[RANK]) == (6, "grpo", 16)
 
 
-def test_arguments_that_are_elsewhere_are_said():
-    found = imported(FULL.replace("packing=True", "**options"))
+@pytest.mark.parametrize(
+    "before", ["", "options = {}\nfor key in keys:\n    options[key] = 1\n", "options = dict(a=1)\ndel options['a']\n"]
+)
+def test_arguments_that_are_elsewhere_are_said(before):
+    found = imported(before + FULL.replace("packing=True", "**options"))
     assert any("arguments of SFTConfig are in options" in note for note in found.notes)
 
 
@@ -223,6 +229,13 @@ def test_arguments_that_are_elsewhere_are_said():
         ("os.environ['RANK']", "$EXPRESSION"),
         ("dict(a=n)", {"a": 2}),
         ("twice", 2),
+        ("longer", ["a", "b"]),
+        ("counted", 3),
+        ("looped", "$looped"),
+        ("given['a']", 1),
+        ("n in (2, 3) and torch.cuda.get_device_capability()[0] >= 8", True),
+        ("chosen", "yes"),
+        ("'chat' in 'A/Chat'.lower()", True),
         ("maybe", "$maybe"),
         ("unknown(1)", "$unknown"),
         ("2 ** 9999999", "$EXPRESSION"),
@@ -231,7 +244,12 @@ def test_arguments_that_are_elsewhere_are_said():
     ],
 )
 def test_expressions(said, value):
-    code = f"n, flag = 2, True\ntwice = 1\ntwice = 2\nmaybe = 1\nif x:\n    maybe = 2\np.add_argument('--rank', type=int, default=8)\nf(x={said})"
+    code = (
+        "n, flag = 2, True\ntwice = 1\ntwice = 2\nmaybe = 1\nif x:\n    maybe = 2\nlonger = ['a']\nlonger.append('b')\n"
+        "counted = 1\ncounted += 2\nlooped = 1\nfor looped in (1, 2):\n    pass\ngiven = dict(a=1)\n"
+        "if n == 2:\n    chosen = 'yes'\nelse:\n    chosen = 'no'\n"
+        f"p.add_argument('--rank', type=int, default=8)\nf(x={said})"
+    )
     assert next(each for each in calls(code) if each.name == "f").arguments["x"] == value
 
 
@@ -340,6 +358,13 @@ ALTERED = {
         OPTIMIZER: "paged-lion-8bit"},
     ("", "args.optim = 'sgd' if torch.cuda.is_available() else 'adamw_torch'", ", optimizers=(None, None)"): {
         OPTIMIZER: "sgd"},
+    ("model.set_attn_implementation('flash_attention_2')", "", ""): {"training.attention": "flash"},
+    ("", "setattr(args, 'per_device_train_batch_size', 8)", ""): {BATCH: 8},
+    ("", "def more(a):\n    a.per_device_train_batch_size = 8\nmore(args)", ""): {BATCH: 8},
+    ("", "args = args.set_training(learning_rate=1e-5, batch_size=8)", ""): {BATCH: 8, POLICY: "none"},
+    ("", "args.set_optimizer('adafactor')\nargs.set_dataloader(train_batch_size=4)", ""): {
+        OPTIMIZER: "adafactor", BATCH: 4},
+    (LORA.replace("LoraConfig(r=4)", "c").replace("model =", "c = LoraConfig(r=4)\nc.r = 8\nmodel ="), "", ""): {RANK: 8},
     ("model = AutoModelForSequenceClassification.from_pretrained('a/b', num_labels=2)", "", ""): {
         "training.method.name": None},
 }  # fmt: skip
@@ -350,6 +375,70 @@ ALTERED = {
 def test_what_is_done_before_training(changes):
     found = flat(imported(MADE.format(*changes)).config)
     assert {path: found.get(path) for path in ALTERED[changes]} == ALTERED[changes]
+
+
+SAID = {
+    "setattr(args, name, 8)": True,
+    "model.model.layers = model.model.layers[:4]": True,
+    "del model.lm_head": True,
+    "model.config.num_hidden_layers = 4": True,
+    "model = patch(model)": True,
+    "model.to('cuda', torch.float16)": True,
+    "for name, part in model.named_modules():\n    part.to(torch.float32)": True,
+    "for p in model.parameters():\n    p.data = p.data.float()": True,
+    "for p in model.parameters():\n    p.register_post_accumulate_grad_hook(step)": True,
+    "def cut(m):\n    m.head = None\n    return m\nmodel = cut(model)": True,
+    "part = getattr(model, 'model')\npart.norm = None": True,
+    "trainer.optimizer = mine": True,
+    "torch.set_default_dtype(torch.float16)": True,
+    "class Own(Trainer):\n    def compute_loss(self, *_):\n        pass": True,
+    "class Own(Trainer):\n    def log(self, *_):\n        pass": False,
+    "model.config.use_cache = False\nmodel.generation_config.top_k = 1": False,
+    "print(model)\nmodel.print_trainable_parameters()\nsave(args.to_dict())": False,
+    "sum(p.numel() for p in model.parameters())\nmodel.to('cuda')\nmodel.train()": False,
+    "import os\nos.environ['A'] = '1'\ntorch.backends.cuda.matmul.allow_tf32 = True": False,
+    "trainer.add_callback(a)\ntrainer = train_on_responses_only(trainer)": False,
+}  # fmt: skip
+"""What a script does between making its trainer and training, and whether a note says that it is not read."""
+
+
+@pytest.mark.parametrize("done", SAID)
+def test_what_is_done_and_not_read_is_said(done):
+    text = MADE.format("", "", "").replace("trainer.train()", f"{done}\ntrainer.train()\nmodel.norm = None")
+    assert any(": not read: " in note for note in imported(text).notes) == SAID[done]
+
+
+OF_LOOPS = """import torch
+from torch.utils.data import DataLoader
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+tokens = AutoTokenizer.from_pretrained("a/b")(texts, truncation=True, max_length=64)
+{}
+loader = DataLoader(tokens, shuffle=True, batch_size=4)
+optimizer = torch.optim.{}(model.parameters())
+for batch in loader:
+    loss = model(**batch).loss
+    loss.backward()
+    optimizer.step()
+"""
+FROM_CONFIG = "model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained('a/b'))"
+
+
+@pytest.mark.parametrize(("loads", "optimizer", "found"), [
+    ("model = AutoModelForCausalLM.from_pretrained('a/b')", "AdamW", {P: "fp32", BATCH: 4, LENGTH: 64}),
+    ("model = AutoModelForCausalLM.from_pretrained('a/b', dtype=torch.bfloat16)", "SGD", {P: "bf16", OPTIMIZER: "sgd"}),
+    (FROM_CONFIG + "\naccelerator = Accelerator(mixed_precision='bf16')", "AdamW", {P: "bf16-mixed", "model": "a/b"}),
+])  # fmt: skip
+def test_a_loop_of_its_own_is_the_trainers(loads, optimizer, found):
+    read = imported(OF_LOOPS.format(loads, optimizer))
+    assert found.items() <= flat(read.config).items()
+    assert any("a training loop of its own" in note for note in read.notes)
+
+
+def test_each_model_of_a_script_is_a_job():
+    """huggingface/notebooks, examples/language_modeling.ipynb: two models with the same arguments."""
+    once = 'model = AutoModelForCausalLM.from_pretrained("{}")\nTrainer(model, TrainingArguments("x", bf16=True)).train()\n'
+    with pytest.raises(MemcoreError, match="It calls 2 trainers.*1: a/b:.*2: c/d:"):
+        imported("import transformers\n" + once.format("a/b") + once.format("c/d"))
 
 
 def test_a_model_to_compare_with_stays_next_to_adapters():
@@ -372,10 +461,45 @@ def test_a_class_with_labels_has_no_logits():
 def test_what_nobody_reads_of_loaders_and_trainers_is_said():
     text = MADE.replace("torch_dtype=torch.float32", "num_hidden_layers=2")
     notes = imported(text.format("model.resize_token_embeddings(9)", "", ", optimizer_cls_and_kwargs=(A, {})")).notes
-    for said in ("from_pretrained: num_hidden_layers", "resize_token_embeddings: 9", "optimizer_cls_and_kwargs",
+    for said in ("from_pretrained: num_hidden_layers", "not read: model.resize_token_embeddings(9)", "optimizer_cls_and_kwargs",
                  "it names no dtype: fp32 weights are counted"):  # fmt: skip
         assert any(said in note for note in notes)
     assert not any("dtype" in note or "not read" in note for note in imported(MADE.format("", "", "")).notes)
+
+
+def test_a_config_that_nothing_takes_is_not_read():
+    found = imported(MADE.format("c = LoraConfig(r=4)\nq = BitsAndBytesConfig(load_in_4bit=True)", "", ""))
+    assert not {TYPE, BITS} & flat(found.config).keys()
+    assert [str(note) for note in found.notes if "()" in note] == [
+        "line 10: not read: LoraConfig()", "line 11: not read: BitsAndBytesConfig()"]  # fmt: skip
+
+
+def test_arguments_from_elsewhere_are_asked_for():
+    text = FULL.replace("SFTConfig(max_length=4096, packing=True)", "made_elsewhere()").replace("SFTConfig, ", "")
+    with pytest.raises(MemcoreError, match=r"found \$per_device_train_batch_size"):
+        read_sources([Source("a.py", text)])
+
+
+def test_what_only_the_run_decides_on_is_said():
+    """OpenBMB/MiniCPM, finetune/finetune.py; attributes of classes are no names: `rank` is 4 there, not here."""
+    text = (
+        HEAD
+        + "class Own:\n    rank = 4\nrank = 8\nif asked:\n    config = LoraConfig(r=rank)\nSFTTrainer(model, args=SFTConfig(), peft_config=config)"
+    )
+    found = imported(text)
+    assert flat(found.config)[RANK] == 8
+    assert any("only the run decides on LoraConfig: it is counted" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("given", "bits"), [("", "fp4"), (", bnb_4bit_quant_type='nf4', bnb_4bit_use_double_quant=True", "nf4-double")]
+)
+def test_few_bits_without_a_config(given, bits):
+    """datawhalechina/self-llm, models/DeepSeek: all of it to `from_pretrained`, with torch.half."""
+    loads = f"AutoModelForCausalLM.from_pretrained('a/b', load_in_4bit=True, torch_dtype=torch.half{given})"
+    text = MADE.replace('AutoModelForCausalLM.from_pretrained("a/b", torch_dtype=torch.float32)', loads)
+    found = flat(imported(text.format("model = prepare_model_for_int8_training(model)\n" + LORA, "", "")).config)
+    assert (found[BITS], found[POLICY]) == (bits, "full")
 
 
 def test_only_the_run_knows():

@@ -552,9 +552,9 @@ def test_the_documented_example_runs(tmp_path):
 
 @pytest.mark.machine
 def test_a_dask_cluster_finds_the_same(at_once):
-    """Unchanged on an engine that runs already: a local cluster of Dask."""
+    """Unchanged on an engine that runs already: a local cluster of Dask; `test_processes_find_the_same` has several workers."""
     distributed = pytest.importorskip("distributed")
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         assert swept(executor=client.get_executor()) == swept_here()
 

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import string
+from html import escape
 from xml.etree import ElementTree
 
 import pytest
@@ -327,6 +328,7 @@ def test_a_whole_question_fills_the_sentence(text, wanted):
 
 
 SENTENCES = [row for name in ("trial_sentences", "trial_sentences_second", "plan2_sentences") for row in truth(name)]
+CHATS = {"inference.max_model_len", "inference.prompt_length", "inference.output_length"}
 PATHS = {"model": "model", **{setting.flag: path for path, setting in SETTINGS.items()}}
 
 
@@ -337,15 +339,20 @@ def read_as(texts):
 
 
 def test_sentences_are_read_whole():
-    """What a sentence says becomes settings, its words that say something else are told; numbers in names are no batch."""
+    """What a sentence says becomes settings, its words that say something else are told; numbers in names are no batch.
+
+    A chat at home begins with 8,192 tokens, and a full fine-tune is a goal of its own.
+    """
     wrong = {}
     for row in SENTENCES:
         question = asked(row["sentence"])
         tool = of_tool(row["tool"]) if "tool" in row else {}
         said = {**tool, **{PATHS[flag]: text for flag, text in row["says"].items()}}
         task = row["task"] if row["task"] in TASKS else "serve"
+        chat = {"inference.max_model_len": "8192"} if task == "gguf" and not CHATS & said.keys() else {}
+        whole = "full-fine-tune" if task == "full" and re.search("full|全", row["sentence"], re.IGNORECASE) else None
         wanted = (
-            read_as(with_task(said, task, frozenset(said))), row.get("tool"), row.get("goal"),
+            read_as({**with_task(said, task, frozenset(said)), **chat}), row.get("tool"), row.get("goal", whole),
             row.get("tokens"), " ".join(row.get("not_read", ())),
         )  # fmt: skip
         said = [question.options.get(each) for each in ("to", "goal", "tokens")]
@@ -375,6 +382,9 @@ def test_a_question_begins_a_job_of_its_own():
     shown = visit.fields["hardware.accelerator"]
     assert "A100" in shown["error"]
     assert shown["note"] == ""
+    assert visit.last("task") == "serve"
+    hidden = {path: visit.fields[path]["hidden"] for path in ("inference.batch_size", "training.sequence_length")}
+    assert hidden == {"inference.batch_size": False, "training.sequence_length": True}
 
 
 def test_a_question_leaves_names_alone():
@@ -679,7 +689,9 @@ def test_every_stage_of_a_giant_is_drawn(name):
 
 def test_a_log_beside_the_answer():
     """What was pasted stands beside the answer, also after an edit, in both languages, and becomes a measured case."""
-    visit = Visit(ON_EIGHT).do("reconcile", value="step: 10  memory: 38.25GiB(48.3%)", also="")
+    printed = "step: 10  memory: 38.25GiB(48.3%)"
+    visit = Visit(ON_EIGHT).do("import", names=["run.txt"], files=[printed], entry=1)
+    visit.do("reconcile", value=visit.last("log"), also="")
     assert "38.2 GiB" in visit.html["reconciled"]
     assert "✓ inside" in visit.html["reconciled"]
     visit.do("case", way="save")
@@ -970,15 +982,16 @@ def exported_as(visit, kind):
 @pytest.mark.parametrize(
     "text",
     ["", "{", "hello", "[]", '{"a": 1}', HOSTILE, "<svg><metadata>{</metadata></svg>", "x" * 2_000_000,
-     "torchrun pretrain_gpt.py --num-layers 2 --img-h <img"],
+     "torchrun pretrain_gpt.py --num-layers 2 --img-h <img", "\ufffdPNG\r\n\x1a\n\0\0"],
 )  # fmt: skip
 def test_a_wrong_import_changes_nothing(text):
-    """Files that are not understood are refused with a reason, and nothing of them becomes markup."""
+    """Files that are not understood are refused by name with a reason, and nothing of them becomes markup."""
     visit = Visit()
     before = visit.session.config
     visit.do("import", name=HOSTILE, files=[text], entry=1)
     assert visit.session.config == before
-    assert visit.html["import-error"]
+    assert escape(HOSTILE) in visit.html["import-error"] or "pretrain" in text
+    assert not visit.last("stale")
     assert "<img" not in visit.html["import-error"] + visit.html["problems"]
 
 

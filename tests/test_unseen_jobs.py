@@ -869,7 +869,7 @@ def test_variables_of_a_file_beside_a_script():
 @pytest.mark.parametrize("named", ["./Qwen3-8B-Q4_K_M.gguf", "unsloth/Qwen3-8B-GGUF:Q4_K_M"])
 def test_gguf_is_not_taken_for_16_bits(named):
     """A server of other formats refuses it, by a file's name and by a repository's, and a type that is asked for."""
-    with pytest.raises(UnsupportedError, match="GGUF files are supported with llama.cpp"):
+    with pytest.raises(UnsupportedError, match="GGUF files are not supported yet with vLLM; llama.cpp and Ollama"):
         read(("start.sh", f"vllm serve {named} --max-model-len 4096"))
     for settings in ({"quantization": "q4_k_m"}, {}):
         config = {"model": "unsloth/Qwen3-8B-GGUF", "inference": settings, "engine": {"type": "sglang"}}

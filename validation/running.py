@@ -71,7 +71,6 @@ def _one(config: Mapping[str, Any], wanted: Plan, device: str, stage: int | None
         model = models.build(wanted, device, simulated=simulated, share=partial(_shared, wanted, ranks, stage))
         if ranks.data is not None:
             parallel.shard(model, wanted, ranks.data)
-        gc.collect()
         gc.freeze()  # what is there by now is not looked through again after every micro-batch
         stack.enter_context(parallel.sharding_unseen(tracker))
         if staged:

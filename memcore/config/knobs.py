@@ -24,6 +24,8 @@ class Knob:
     """It says something only where a job is divided so: `tensor`, `stages` … ; empty: always."""
     unless: str = ""
     """It says nothing where a job is divided so; empty: always."""
+    alone: bool = False
+    """It runs on one GPU only: ranks cannot shard what it sets."""
     why: str
     made: Callable[[Any], Settings | None] | None = None
     """What it sets besides, of a job; None: it does not apply."""
@@ -91,4 +93,4 @@ class Method:
     near: bool = False
     """Only where weights stay on the GPU: on the host those of fewer bits serve as well."""
     narrow: bool = False
-    """It trains less than the others of its tier: only where none of them is safe."""
+    """It trains less, or frees little: only where no plan with less given up, and no other of its tier, is safe."""

@@ -206,13 +206,13 @@ def alive(node: ast.AST, deep: int) -> Iterator[ast.AST]:
     if deep > NESTING * 4:
         raise ValueError
     yield node
-    dead = _dead(node)
+    left = dead(node)
     for child in ast.iter_child_nodes(node):
-        if child not in dead:
+        if child not in left:
             yield from alive(child, deep + 1)
 
 
-def _dead(node: ast.AST) -> Sequence[ast.AST]:
+def dead(node: ast.AST) -> Sequence[ast.AST]:
     """Return the branch of a decided condition that never runs, or the handlers of a `try`: training met no error."""
     if isinstance(node, ast.Try):
         return node.handlers

@@ -7,38 +7,32 @@ these. What nobody knows stands as `$name`, which whoever needs the value asks f
 from __future__ import annotations
 
 import ast
-import json
 import operator
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 from memcore.errors import ConfigError
-from memcore.formats.notebooks import code_cells
+from memcore.formats.assignments import of_classes, one_after_another, otherwise_given, sifts
+from memcore.formats.notebooks import tree_of
 from memcore.formats.objects import Objects, alive, constant, last, options, settle
 from memcore.formats.shell import variable_given
+from memcore.formats.tracked import Touch, touches
 from memcore.limits import NESTING
 from memcore.records import dataclass
 
-_MAGIC = re.compile(r"^([ \t]*)[%!](?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
-"""Lines of a notebook that are commands of the shell or of IPython."""
-_ENV_MAGIC = re.compile(r"^([ \t]*)%(?:set_)?env[ \t]+(\w{1,80})(?:=|[ \t]+)([^\n]{1,400}?)[ \t]*$", re.MULTILINE)
-"""A line of a notebook that sets a variable of the environment."""
-_IMPORTS = re.compile(r"^[ \t]*(?:import|from) [a-zA-Z_]\w*", re.MULTILINE)
-_FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
-"""What begins code in a page of Markdown, which is none itself."""
-_HEREDOC = re.compile(r"^[^#\n]*<<-?[ \t]*[\"']?[A-Z_]+[\"']?[ \t]*$", re.MULTILINE)
-"""What begins a document within a script of a shell, which may be Python."""
-_SHELL_FIRST = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n){0,200}[ \t]*(?:set -[a-z]|export \w+=|source \S|cd [\w./$~]+\n)")
-"""A statement that only a shell has, before any other."""
-_SAYS = re.compile(r"from_pretrained|(?:Config|Arguments|Trainer|Args|LLM)\(")
-"""What a cell has to have for the whole to be of any use without it."""
-_BF16 = ("is_bfloat16_supported", "is_bf16_supported")
+_OF_GPU: Mapping[str, object] = {
+    "is_bfloat16_supported": True, "is_bf16_supported": True, "get_device_capability": [8, 0],
+}  # fmt: skip
+"""What a script hears of a GPU with bf16."""
 _HAS_GPU = "torch.cuda.is_available"
+_TORCH: Mapping[str, str] = {"half": "float16", "float": "float32"}
+"""Other names of dtypes (torch/__init__.py)."""
 _TYPES: Mapping[str, Callable[[Any], Any]] = {"int": int, "str": str, "float": float}
 _SWITCHES: Mapping[object, bool] = {"store_true": False, "store_false": True}
 """What options are that only switch something, unless somebody does (Lib/argparse.py)."""
+_OF_TEXTS = frozenset({"split", "lower", "upper", "strip"})
+_REMOVING = frozenset({"pop", "popitem", "clear", "setdefault"})
 _JOINING = frozenset({"Path", "PurePath", "join", "joinpath"})
 _LARGEST, _LARGE, _LONGEST = 2**63, 4096, 2**20
 """Of a number, of the parts of a value, and of the letters of a script."""
@@ -48,6 +42,18 @@ _OPERATIONS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
+}
+_COMPARED: Mapping[type, Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+    ast.Is: lambda left, right: left is right,
+    ast.IsNot: lambda left, right: left is not right,
 }
 
 
@@ -67,90 +73,33 @@ class Call:
     """Names of mappings that hold further arguments, which nobody knows."""
     into: str = ""
     """The name that its result is first assigned to."""
+    maybe: bool = False
+    """Whether only the run decides on it: it stands below a condition."""
+    places: int = 0
+    """Its arguments without a keyword."""
 
 
-def code_of(text: str) -> str | None:
-    """The Python of a script or a notebook; None for another text."""
-    start = text.lstrip()
-    if start.startswith("{"):
-        if '"cells"' not in start or '"cell_type"' not in start:
-            return None
-        try:
-            notebook = json.loads(start)
-        except (ValueError, RecursionError):
-            return None
-        return "\n".join(_cells(notebook))
-    page = of_shell(text) or ((_FENCE.search(text) or _HEREDOC.search(text)) is not None and not _parses(text))
-    return text if _IMPORTS.search(text) and not page else None
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a script does to an object that it keeps, before its last training."""
+
+    how: str
+    """`SETS`, `DELETES`, `CALLS`, `HANDS` or `OVERRIDES` (memcore/formats/tracked.py)."""
+    role: str
+    path: tuple[str, ...]
+    line: int
+    text: str
+    made: int
+    """The line of the call that makes the object; 0 for one that comes from elsewhere."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Of the method; for a part that is set, its name and its value, `$` and the name if only the run decides that."""
+    first: Any = None
+    to: str = ""
+    """The function that it is handed to."""
 
 
-def of_shell(text: str) -> bool:
-    """Return whether a text without a first line that says so is a shell's script, which may hold Python."""
-    return _SHELL_FIRST.match(text) is not None
-
-
-def docstring_of(code: str) -> str:
-    """The texts between a script's statements, which say what it is for and how it is started."""
-    try:
-        body = ast.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ""
-    alone = (node.value for node in body if isinstance(node, ast.Expr))
-    return "\n".join(each.value for each in alone if isinstance(each, ast.Constant) and isinstance(each.value, str))
-
-
-def _cells(notebook: object) -> Iterator[str]:
-    """The cells of code in Python; those in other languages, and those that are none and say nothing, are left out."""
-    for cell in code_cells(notebook):
-        code = _MAGIC.sub(r"\1pass", _ENV_MAGIC.sub(_assigning, cell))
-        if _parses(code):
-            yield code
-        elif _SAYS.search(code):
-            yield _without_faults(code)
-
-
-_FILLED = re.compile(r"""\b[rR]?[fF]("|').*\1""")
-"""An f-string, to the last such quote of its line."""
-_FAULTS = 8
-"""Lines of a cell that are left out, at most: those of newer Pythons, as quotes in the braces of an f-string."""
-
-
-def _without_faults(code: str) -> str:
-    """A cell without lines that are no Python of this release; as it is, if more than a few are none."""
-    lines = code.split("\n")
-    for _ in range(_FAULTS):
-        at = _fault("\n".join(lines))
-        if at is None:
-            return "\n".join(lines)
-        if not 0 <= at < len(lines) or _SAYS.search(lines[at]):
-            return code
-        texts = _FILLED.sub("''", lines[at])
-        lines[at] = re.sub(r"\S.*", "pass", lines[at]) if texts == lines[at] else texts
-    return code
-
-
-def _fault(code: str) -> int | None:
-    """The line that is no Python, from 0; None if all are."""
-    try:
-        ast.parse(code)
-    except SyntaxError as error:
-        return (error.lineno or 0) - 1
-    except (ValueError, RecursionError, MemoryError):
-        return -1
-    return None
-
-
-def _assigning(magic: re.Match[str]) -> str:
-    """IPython's `%env NAME=value` as Python."""
-    return f"{magic[1]}os.environ[{magic[2]!r}] = {magic[3]!r}"
-
-
-def _parses(code: str) -> bool:
-    try:
-        ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+FREEZES, PARSED = "requires_grad_", "parse_args"
+"""Names of calls that switch gradients off or on, and of those that stand for a class which a command line fills."""
 
 
 def calls(code: str) -> list[Call]:
@@ -161,25 +110,31 @@ def calls(code: str) -> list[Call]:
 
     Raises ConfigError for what is no Python.
     """
+    return followed(code)[0]
+
+
+def followed(code: str, makes: Callable[[str, str], str] | None = None) -> tuple[list[Call], list[Change]]:
+    """Return the calls of a script, and what it does to objects; `makes` is the role of what a call makes.
+
+    Raises ConfigError for what is no Python.
+    """
     if len(code) > _LONGEST:
         raise ConfigError.at("the file", "is longer than {} characters", f"{_LONGEST:,}")
     try:
-        tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
+        tree = tree_of(code)
         settle(tree)
         known = _Known(tree)
         never = known.never()
         nodes = [node for node in alive(tree, 0) if id(node) not in never]
         found = [known.call(node) for node in nodes if isinstance(node, ast.Call)]
-        found += [change for node in nodes if isinstance(node, ast.Assign) and (change := known.change(node))]
+        found += [frozen for node in nodes if isinstance(node, ast.Assign) and (frozen := known.frozen(node))]
+        found += known.parsed()
+        changes = known.changes_of_objects(makes, never) if makes else []
     except SyntaxError as error:
         raise ConfigError.at("the file", "is not Python: line {}: {}", error.lineno or 0, error.msg) from None
     except (ValueError, RecursionError, MemoryError):
         raise ConfigError.at("the file", "is nested too deeply to be read") from None
-    return sorted(found, key=lambda each: each.line)
-
-
-FREEZES, SETS = "requires_grad_", "="
-"""Names of calls: one switches gradients off or on; the other stands for an attribute set on an existing object."""
+    return sorted(found, key=lambda each: each.line), changes
 
 
 _PUT = ("setdefault", "putenv")
@@ -195,7 +150,7 @@ def environment(code: str) -> dict[str, str]:
     if len(code) > _LONGEST or ("environ" not in code and "putenv" not in code):
         return found
     try:
-        tree = ast.parse(code if _parses(code) else _MAGIC.sub(r"\1pass", code))
+        tree = tree_of(code)
         settle(tree)
         known = _Known(tree)
         for node in alive(tree, 0):
@@ -222,28 +177,6 @@ def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, bool]]:
                 yield from ((name, value, False) for name, value in zip(each.keys, each.values, strict=True) if name)
 
 
-def _one_after_another(tree: ast.Module) -> dict[str, list[tuple[int, ast.expr]]]:
-    """The values of names that only statements of the script itself give, which all run in the order of their lines."""
-    found: dict[str, list[tuple[int, ast.expr]]] = {}
-    plain: set[ast.AST] = set()
-    for each in _statements(tree.body):
-        if isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.targets[0], ast.Name):
-            found.setdefault(each.targets[0].id, []).append((each.lineno, each.value))
-            plain.add(each.targets[0])
-    for node in alive(tree, 0):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in plain:
-            found.pop(node.id, None)
-    return found
-
-
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements that run one after another, those within `with` and `if __name__ == "__main__"` too."""
-    for node in body:
-        yield node
-        if isinstance(node, ast.With) or (isinstance(node, ast.If) and "__main__" in ast.dump(node.test)):
-            yield from _statements(node.body)
-
-
 @dataclass
 class _Known:
     """What names of a script stand for."""
@@ -253,6 +186,8 @@ class _Known:
     found: dict[str, Any] = field(default_factory=dict)
     several: set[str] = field(default_factory=set)
     """Names that have other values elsewhere."""
+    otherwise: set[str] = field(default_factory=set)
+    """Names that are given values by something else than an assignment."""
     straight: dict[str, list[tuple[int, ast.expr]]] = field(default_factory=dict)
     """The values of names that are only given some one after another, each with its line."""
     functions: list[tuple[int, int]] = field(default_factory=list)
@@ -262,8 +197,10 @@ class _Known:
     objects: Objects = field(default_factory=Objects)
     given: dict[str, list[ast.expr]] = field(default_factory=dict)
     """All values that names are given, in the order of the script."""
-    changes: list[tuple[str, str, ast.expr]] = field(default_factory=list)
-    """Mappings, the keys that they are given after they are made, and the values."""
+    changes: list[tuple[str, str | None, ast.expr]] = field(default_factory=list)
+    """Mappings, the keys that they are given after they are made, and the values; no key for another mapping."""
+    loose: set[str] = field(default_factory=set)
+    """Mappings that are changed in ways that only the run knows."""
     changing: set[str] = field(default_factory=set)
     """Mappings whose changes are looked at."""
     handed: set[str] = field(default_factory=set)
@@ -272,24 +209,34 @@ class _Known:
     """What `_branches` has found, while it looks too; None before."""
 
     def __post_init__(self) -> None:
-        self.straight = _one_after_another(self.tree)
+        self.straight = one_after_another(self.tree)
         self.objects.find(self.tree)
+        attributes = of_classes(self.tree)
         for node in alive(self.tree, 0):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 self.functions.append((node.lineno, node.end_lineno or node.lineno))
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    self._assign(target, node.value)
-            elif isinstance(node, ast.AnnAssign) and node.value is not None:
-                self._assign(node.target, node.value)
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                given = node.args.args[len(node.args.args) - len(node.args.defaults) :]
-                for name, default in zip(given, node.args.defaults, strict=True):
-                    self.names.setdefault(name.arg, default)
-            elif isinstance(node, ast.Call):
-                self._called(node)
+            if node not in attributes:
+                self._note(node)
+        self.otherwise = otherwise_given(self.tree)
+        self.several |= self.otherwise & self.names.keys()
         self._hand_over()
         self.names |= {f"args.{name}": constant(value) for name, value in options().items()}
+
+    def _note(self, node: ast.AST) -> None:
+        """Record what a statement, a function or a call gives names."""
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._assign(target, node.value)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            self._assign(node.target, node.value)
+        elif isinstance(node, ast.Delete):
+            self.loose |= {last(each.value) for each in node.targets if isinstance(each, ast.Subscript)}
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = node.args.args[len(node.args.args) - len(node.args.defaults) :]
+            for name, default in zip(given, node.args.defaults, strict=True):
+                self.names.setdefault(name.arg, default)
+        elif isinstance(node, ast.Call):
+            self._called(node)
 
     def _hand_over(self) -> None:
         """What functions are called with stands for their parameters, where every call says the same.
@@ -301,19 +248,25 @@ class _Known:
         for node in alive(self.tree, 0):
             if isinstance(node, ast.If):
                 self._fill_in(node)
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in known:
+            function = known.get(last(node.func)) if isinstance(node, ast.Call) else None
+            if not isinstance(node, ast.Call) or function is None or not _takes(function, node):
                 continue
-            said = dict(zip((each.arg for each in known[node.func.id].args.args), node.args, strict=False))
-            said |= {each.arg: each.value for each in node.keywords if each.arg}
+            names = [each.arg for each in function.args.args if each.arg != "self"]
+            said = dict(zip(names, node.args, strict=False))
+            unsaid = zip(names[len(names) - len(function.args.defaults) :], function.args.defaults, strict=False)
+            said = {**dict(unsaid), **said, **{each.arg: each.value for each in node.keywords if each.arg}}
             for name, value in said.items():
                 given.setdefault(name, []).append(value)
         defaults = {id(each) for function in known.values() for each in function.args.defaults}
         for name, values in given.items():
             free = name not in self.names or id(self.names[name]) in defaults
             alike = len({ast.dump(each) for each in values}) == 1
-            if free and alike and not isinstance(values[0], ast.Name | ast.Starred):
+            same = isinstance(values[0], ast.Name) and values[0].id == name
+            if free and alike and not same and not isinstance(values[0], ast.Starred):
                 self.names[name] = values[0]
-                self.handed.add(name)
+                self.handed |= set() if id(values[0]) in defaults else {name}
+            elif free and not alike:
+                self.several.add(name)
 
     def _fill_in(self, node: ast.If) -> None:
         """An option that nobody has given is what the script gives it: `if args.a is None: args.a = 1`.
@@ -348,17 +301,20 @@ class _Known:
         """An option of a command line, or what makes a mapping longer: `a.update(b=1)`."""
         if last(node.func) == "add_argument":
             self._option(node)
-        elif (
-            isinstance(node.func, ast.Attribute)
-            and node.func.attr == "update"
-            and isinstance(node.func.value, ast.Name)
-        ):
-            given = {each.arg: each.value for each in node.keywords if each.arg}
-            for each in node.args:
-                if isinstance(each, ast.Dict):
-                    pairs = zip(each.keys, each.values, strict=True)
-                    given |= {str(key.value): value for key, value in pairs if isinstance(key, ast.Constant)}
-            self.changes += [(node.func.value.id, key, value) for key, value in given.items()]
+        elif isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+            if node.func.attr == "update":
+                self._updated(node.func.value.id, node)
+            elif node.func.attr in _REMOVING:
+                self.loose.add(node.func.value.id)
+
+    def _updated(self, name: str, node: ast.Call) -> None:
+        given = [(each.arg, each.value) for each in node.keywords]
+        for each in node.args:
+            literal = isinstance(each, ast.Dict) and all(isinstance(key, ast.Constant) for key in each.keys)
+            pairs = zip(each.keys, each.values, strict=True) if isinstance(each, ast.Dict) and literal else ()
+            given += [(str(key.value), value) for key, value in pairs if isinstance(key, ast.Constant)]
+            given += [] if literal else [(None, each)]
+        self.changes += [(name, key, value) for key, value in given]
 
     def _changed(self, name: str, line: int) -> dict[str, Any]:
         """What a mapping is given after it is made, before a line; `$` and the key where only the run decides."""
@@ -367,8 +323,15 @@ class _Known:
         changes = [each for each in self.changes if each[0] == name and each[2].lineno < line]
         self.changing.add(name)
         below = self._branches() if changes else {}
-        known = {key: value for _, key, value in changes if below.get(id(value), True)}
-        said = {key: f"${key}" if id(value) in below else self.value(value, 0) for key, value in known.items()}
+        said: dict[str, Any] = {}
+        for _, key, value in changes:
+            found = self.value(value, 0)
+            if below.get(id(value), True) and key is not None:
+                said[key] = f"${key}" if id(value) in below else found
+            elif isinstance(found, dict) and id(value) not in below:
+                said |= found
+            elif below.get(id(value), True):
+                self.loose.add(name)
         self.changing.discard(name)
         return said
 
@@ -378,12 +341,13 @@ class _Known:
             return self.below
         here, self.below = self.line, {}
         for node in alive(self.tree, 0):
-            if isinstance(node, ast.If):
+            if isinstance(node, ast.If | ast.IfExp):
                 self.line = 0 if self._within(node) else node.lineno
                 test = self.value(node.test, 0)
                 for branch, taken in ((node.body, True), (node.orelse, False)):
                     left = None if _open(test) else bool(test) is taken
-                    inner = () if left is True else (id(each) for one in branch for each in alive(one, 0))
+                    parts = branch if isinstance(branch, list) else [branch]
+                    inner = () if left is True else (id(each) for one in parts for each in alive(one, 0))
                     self.below |= {each: left is None and self.below.get(each, True) for each in inner}
         self.line = here
         return self.below
@@ -392,10 +356,11 @@ class _Known:
         if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
             key = target.slice.value if isinstance(target.slice, ast.Constant) else None
             self.changes += [(target.value.id, key, value)] if isinstance(key, str) else []
+            self.loose |= set() if isinstance(key, str) else {target.value.id}
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             for each, said in zip(target.elts, value.elts, strict=True):
                 self._assign(each, said)
-        if not isinstance(target, ast.Name) or _sifts(value, target.id):
+        if not isinstance(target, ast.Name) or sifts(value, target.id):
             return
         if target.id in self.names and ast.dump(self.names[target.id]) != ast.dump(value):
             self.several.add(target.id)
@@ -416,21 +381,38 @@ class _Known:
         if default is not None and name:
             self.names[f"args.{str(name).lstrip('-').replace('-', '_')}"] = default
 
-    def change(self, node: ast.Assign) -> Call | None:
-        """Return an attribute's assignment as a call on its object, `model.requires_grad_(False)`; None for a name's.
-
-        If only the run decides whether it happens, its value is unknown.
-        """
+    def frozen(self, node: ast.Assign) -> Call | None:
+        """Return `p.requires_grad = False` as the call that does the same; None for another assignment."""
         target = node.targets[0]
-        if not isinstance(target, ast.Attribute):
+        if not isinstance(target, ast.Attribute) or target.attr != FREEZES.rstrip("_"):
             return None
         self.line = 0 if self._within(node) else node.lineno
-        value, of = self.value(node.value, 0), last(target.value)
-        if target.attr == FREEZES.rstrip("_"):
-            return Call(FREEZES, of, node.lineno, {}, first=value)
-        left = self._branches().get(id(node))
-        said = {} if left is False else {target.attr: f"${target.attr}" if left else value}
-        return Call(SETS, of, node.lineno, said)
+        return Call(FREEZES, last(target.value), node.lineno, {}, first=self.value(node.value, 0))
+
+    def parsed(self) -> Iterator[Call]:
+        """Yield the classes of the script's own that a command line fills, with the values that they begin with."""
+        for name in self.objects.parsed:
+            fields = {each: self.value(said, 0) for each, said in self.objects.fields.get(name, {}).items()}
+            known = {each: value for each, value in fields.items() if not _open(value)}
+            yield Call(PARSED, self.objects.base(name), 0, known)
+
+    def changes_of_objects(self, makes: Callable[[str, str], str], never: Collection[int]) -> list[Change]:
+        """Return what is done to objects, with the values that are known."""
+        base = self.objects.base
+        found = touches(self.tree, lambda name, of: makes(base(name), base(self._class_of(of))), never)
+        below = self._branches()
+        return [self._change(each) for each in found if below.get(id(each.node), True)]
+
+    def _change(self, touch: Touch) -> Change:
+        node, arguments, first = touch.node, {}, None
+        if touch.value is not None:
+            self.line = 0 if self._within(touch.value) else touch.line
+            left = self._branches().get(id(node), False)
+            arguments = {touch.path[-1]: f"${touch.path[-1]}" if left else self.value(touch.value, 0)}
+        elif isinstance(node, ast.Call):
+            call = self.call(node)
+            arguments, first = dict(call.arguments), call.first
+        return Change(touch.how, touch.role, touch.path, touch.line, touch.text, touch.made, arguments, first, touch.to)
 
     def _within(self, node: ast.stmt | ast.expr) -> bool:
         """Return whether a node is in a function."""
@@ -446,7 +428,7 @@ class _Known:
                     rest = node.orelse if test else node.body
                     below = rest if isinstance(rest, list) else [rest]
                     found |= {id(inner) for each in below for inner in alive(each, 0)}
-        return found
+        return found | {node for node, runs in self._branches().items() if runs is False}
 
     def call(self, node: ast.Call) -> Call:
         """A call with what is known of its arguments."""
@@ -459,15 +441,27 @@ class _Known:
                 arguments[each.arg] = value
             elif isinstance(value, dict):
                 arguments |= value
+                hidden += sorted({each.id for each in ast.walk(each.value) if isinstance(each, ast.Name)} & self.loose)
             else:
                 hidden.append(str(value).lstrip("$"))
+        hidden += [last(each.value) for each in node.args if isinstance(each, ast.Starred)]
         first = self.value(node.args[0], 0) if node.args and not isinstance(node.args[0], ast.Starred) else None
-        of = self.objects.base(last(node.func.value)) if isinstance(node.func, ast.Attribute) else ""
+        of = self.objects.base(self._class_of(last(node.func.value))) if isinstance(node.func, ast.Attribute) else ""
         name = last(node.func)
         own = self.objects.fields.get(name, {}) if self.objects.base(name) != name else {}
         arguments = {each: self.value(said, 0) for each, said in own.items()} | arguments
         name = self.objects.base(name)
-        return Call(name, of, node.lineno, arguments, first, tuple(hidden), self.objects.given.get(id(node), ""))
+        into, maybe = self.objects.given.get(id(node), ""), self._branches().get(id(node), False)
+        return Call(name, of, node.lineno, arguments, first, tuple(hidden), into, maybe, len(node.args))
+
+    def _class_of(self, name: str) -> str:
+        """Return the class that a name stands for, if the script gives it one: `kind = AutoModelForCausalLM`."""
+        found = (
+            self.value(self.names[name], 0)
+            if isinstance(self.names.get(name), ast.Name | ast.Attribute | ast.IfExp)
+            else ""
+        )
+        return found[1:] if _open(found) and found[1:2].isupper() else name
 
     def value(self, node: ast.expr, deep: int) -> Any:
         """Return what an expression is; `$name` for one that nobody knows."""
@@ -492,9 +486,14 @@ class _Known:
             return self._attribute(node, deep)
         if isinstance(node, ast.Call):
             return self._result(node, deep)
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
             left, right = self.value(node.left, deep), self.value(node.comparators[0], deep)
-            return NotImplemented if _open(left) or _open(right) else left == right
+            try:
+                return NotImplemented if _open(left) or _open(right) else _COMPARED[type(node.ops[0])](left, right)
+            except TypeError:
+                return NotImplemented
+        if isinstance(node, ast.Subscript):
+            return _item(self.value(node.value, deep), self.value(node.slice, deep))
         return self._computed(node, deep)
 
     def _mapping(self, node: ast.Dict, deep: int) -> dict[str, Any]:
@@ -525,15 +524,22 @@ class _Known:
         here = self.line
         before = [each for each in self.straight.get(name, ()) if each[0] < here]
         if not before:
-            return NotImplemented
+            return self._of_branch(name, deep)
         self.line, value = before[-1]
         found = self.value(value, deep)
         self.line = here
         return found
 
+    def _of_branch(self, name: str, deep: int) -> Any:
+        """Return the value that the only branch which runs gives a name."""
+        below = self._branches()
+        runs = [each for each in self.given.get(name, ()) if below.get(id(each), None) is not False]
+        decided = len(runs) == 1 and not below.get(id(runs[0])) and name not in self.otherwise
+        return self.value(runs[0], deep) if decided else NotImplemented
+
     def _attribute(self, node: ast.Attribute, deep: int) -> Any:
         if isinstance(node.value, ast.Name) and node.value.id == "torch":
-            return node.attr
+            return _TORCH.get(node.attr, node.attr)
         of = node.value.id if isinstance(node.value, ast.Name) else ""
         if ("arg" in of or of in self.objects.namespaces) and f"args.{node.attr}" in self.names:
             return self._named(f"args.{node.attr}", deep)
@@ -544,8 +550,8 @@ class _Known:
         """Return what a call gives, where that is known without it."""
         name = last(node.func)
         values = [self.value(each, deep) for each in node.args]
-        if name in _BF16 or ast.unparse(node.func) == _HAS_GPU:
-            return True
+        if name in _OF_GPU or ast.unparse(node.func) == _HAS_GPU:
+            return _OF_GPU.get(name, True)
         if name == "getattr" and values[:1] == ["$torch"] and isinstance(values[-1], str):
             return values[-1]
         asked = name == "getenv" or (name == "get" and "environ" in ast.dump(node.func))
@@ -557,10 +563,10 @@ class _Known:
                 return _TYPES[name](values[0])
             except (ValueError, TypeError, OverflowError):
                 return NotImplemented
-        if name == "split" and isinstance(node.func, ast.Attribute) and len(values) < 2:
+        if name in _OF_TEXTS and isinstance(node.func, ast.Attribute) and len(values) < 2:
             text = self.value(node.func.value, deep)
-            if isinstance(text, str) and not _open(text) and (not values or (isinstance(values[0], str) and values[0])):
-                return text.split(*values)
+            if isinstance(text, str) and not _open(text) and all(isinstance(each, str) and each for each in values):
+                return getattr(text, name)(*(values if name == "split" else ()))
         if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
             return _path(values)
         if name == "dict" and not values:
@@ -595,19 +601,42 @@ class _Known:
                 parts[0] = "."  # below a folder that nobody knows
             plain = all(isinstance(each, int | float | str) and not _open(each) for each in parts)
             return NotImplemented if not plain else "".join(map(str, parts))
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-            left, right = self.value(node.left, deep), self.value(node.right, deep)
-            if isinstance(node.op, ast.Div) and isinstance(right, str):
-                return _path([left, right])
-            numbers = isinstance(left, int | float) and isinstance(right, int | float)
-            texts = isinstance(node.op, ast.Add) and isinstance(left, str) and isinstance(right, str)
-            if (numbers or texts) and not _open(left) and not _open(right):
-                try:
-                    found = _OPERATIONS[type(node.op)](left, right)
-                except (ZeroDivisionError, OverflowError):
-                    return NotImplemented
-                return found if texts or abs(found) < _LARGEST else NotImplemented
-        return NotImplemented
+        return self._binary(node, deep) if isinstance(node, ast.BinOp) else NotImplemented
+
+    def _binary(self, node: ast.BinOp, deep: int) -> Any:
+        """Return a sum, product or quotient of numbers, a joined text, list or mapping, or a path."""
+        left, right = self.value(node.left, deep), self.value(node.right, deep)
+        if isinstance(node.op, ast.BitOr) and isinstance(left, dict) and isinstance(right, dict):
+            return {**left, **right}
+        if isinstance(node.op, ast.Div) and isinstance(right, str):
+            return _path([left, right])
+        kinds = (str, list) if isinstance(node.op, ast.Add) else ()
+        numbers = isinstance(left, int | float) and isinstance(right, int | float)
+        longer = any(isinstance(left, kind) and isinstance(right, kind) for kind in kinds)
+        if type(node.op) not in _OPERATIONS or not (numbers or longer) or _open(left) or _open(right):
+            return NotImplemented
+        try:
+            found = _OPERATIONS[type(node.op)](left, right)
+        except (ZeroDivisionError, OverflowError):
+            return NotImplemented
+        return found if longer or abs(found) < _LARGEST else NotImplemented
+
+
+def _takes(function: ast.FunctionDef, node: ast.Call) -> bool:
+    """Return whether a call may be of a function of the script: of a method, if it has all the names that it gives."""
+    names = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
+    method = "self" in names
+    return isinstance(node.func, ast.Attribute) == method and (
+        not method or all(each.arg in names for each in node.keywords)
+    )
+
+
+def _item(of: object, key: object) -> Any:
+    """Return an item of a mapping or a list; NotImplemented for one that is not there."""
+    if isinstance(of, dict) and isinstance(key, str):
+        return of.get(key, NotImplemented)
+    whole = isinstance(of, list) and isinstance(key, int) and -len(of) <= key < len(of)
+    return of[key] if whole else NotImplemented  # type: ignore[index]
 
 
 def _path(parts: Sequence[Any]) -> Any:
@@ -633,20 +662,6 @@ def _size(value: object, most: int = 4096) -> int:
         if total > most:
             return total
     return total
-
-
-def _sifts(value: ast.expr, name: str) -> bool:
-    """Whether a mapping only leaves out of itself what an installed release may not know.
-
-    >>> _sifts(ast.parse("{k: v for k, v in a.items() if k in known}", mode="eval").body, "a")
-    True
-    """
-    plain = isinstance(value, ast.DictComp) and len(value.generators) == 1 and isinstance(value.key, ast.Name)
-    if not plain or not isinstance(value, ast.DictComp):
-        return False
-    of, pair = value.generators[0], f"({ast.unparse(value.key)}, {ast.unparse(value.value)})"
-    asked = all(ast.unparse(each).startswith(ast.unparse(value.key) + " in ") for each in of.ifs)
-    return ast.unparse(of.iter) == f"{name}.items()" and ast.unparse(of.target) == pair and asked
 
 
 def _names(node: ast.expr, name: str) -> bool:

@@ -14,7 +14,7 @@ from memcore.formats.containers import RELEASE, commands, contained, within
 from memcore.formats.deployed import deployed
 from memcore.formats.modelfile import of_modelfile
 from memcore.formats.normalized import GPUS, PER_NODE, interpolated
-from memcore.formats.python import of_shell
+from memcore.formats.notebooks import of_shell
 from memcore.formats.shell import END, ENVIRONMENT, FILE, OUTSIDE, words
 from memcore.formats.slurm import started_by
 from memcore.formats.values import number, underscored

@@ -73,8 +73,8 @@ WORDS_OF_LOGS: Mapping[str, tuple[str, str]] = {
     "log-copies": ("{title} × {copies}", "{title} × {copies}"),
     "case": ("Report it as a measured case", "作为实测案例上报"),
     "case-note": (
-        "The job's config and the log's measurements, as `memcore accuracy` reads them.",
-        "表单中的配置与日志实测值，格式可由 `memcore accuracy` 读取。",
+        "The job's config and the log's measurements, as memcore accuracy reads them.",
+        "表单中的配置与日志实测值，格式可由 memcore accuracy 读取。",
     ),
     "case-none": (
         "No measured case yet: say what the number is.",

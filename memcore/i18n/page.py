@@ -54,6 +54,16 @@ def say(key: str, /, **values: object) -> str:
     return english.format(**values) if values else english
 
 
+def sentence(text: str) -> str:
+    """Return a message as a sentence of its own; a name keeps its small letter.
+
+    >>> sentence("a later start leaves more"), sentence("vLLM keeps it")
+    ('A later start leaves more.', 'vLLM keeps it.')
+    """
+    first = text.partition(" ")[0].rstrip(",:;")
+    return say("stop", text=f"{text[:1].upper()}{text[1:]}" if first.isalpha() and first.islower() else text)
+
+
 def label(path: str, english: str) -> str:
     """Return the label of a setting or group: translated where the table has it, else as the schema has it."""
     return say(f"label {path}") if f"label {path}" in WORDS else translated(english)
@@ -342,8 +352,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
             "| with {tokens} tokens,| rank {rank},| batch {batch}"
         ),
         (
-            "在 {gpus} × {gpu} 上{task} {model}|供 {users} 个用户，每人 {length} 个 token|序列 {tokens} 个 token"
-            "|秩 {rank}|批大小 {batch}"
+            "在 {gpus} × {gpu} 上{task} {model}|供 {users} 个用户，每人 {length} 个 token|序列长度 {tokens}，"
+            "|秩 {rank}，|批大小 {batch}"
         ),
     ),
     "settings": ("All settings", "全部设置"),

@@ -170,6 +170,7 @@ tensors. Start with:
         "What fits (name a model, and `memcore plan --model NAME` shows the configs)",
         "放得下的方案（指定模型后用 `memcore plan --model NAME` 查看配置）",
     ),
+    "cli-plan-assumed": ("The plans assume {reason}.", "方案假定{reason}。"),
     "cli-no-plan": ("No plan fits as asked: {reason}.", "没有符合要求的方案：{reason}。"),
     "cli-memory": (
         "Memory: needs {need} ({low} to {high}) on each GPU, leaving {free} ({share}%) free.",

@@ -279,7 +279,7 @@ def identified(name: str) -> Named:
         said = "{}; pass --model {} if it has those shapes, as its name says, or give its config.json"
         asked = Message(said, message, base)
         raise ConfigError([Problem("model", asked)])
-    asked = Message("{}; give its config.json, or pass --model with a model of the same shapes", message)
+    asked = Message("{}; give its config.json, or name a model of the same shapes", message)
     raise ConfigError([Problem("model", asked, nearest_model(name))])
 
 
@@ -290,7 +290,7 @@ def nearest_model(name: str) -> str | None:
 
 def _meant(name: str) -> list[str]:
     """Return the models whose names say what an unknown name says, bases first."""
-    return _bases_first(meaning(name, map(nickname, catalog())))
+    return bases_first(meaning(name, map(nickname, catalog())))
 
 
 def of_size(size: str) -> list[str]:
@@ -302,11 +302,11 @@ def of_size(size: str) -> list[str]:
     if not _WITH_SIZE.fullmatch(size.strip()):
         return []
     said = rf"(?<![\w.]){re.escape(size.strip().lower())}(?![\w.])"
-    return _bases_first(each for each in map(nickname, catalog()) if re.search(said, each))
+    return bases_first(each for each in map(nickname, catalog()) if re.search(said, each))
 
 
-def _bases_first(names: Iterable[str]) -> list[str]:
-    """Return names of the catalog; those that occur in most other names, as their bases, come first."""
+def bases_first(names: Iterable[str]) -> list[str]:
+    """Return models by how many others have their name in theirs, as those that are made from them do."""
     every = [*map(nickname, catalog())]
     return sorted(names, key=lambda each: -sum(each in other for other in every))
 

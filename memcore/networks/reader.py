@@ -40,6 +40,8 @@ class Reader:
         self.path = path
         self._names = {**cast("Mapping[str, str]", row.get("names", {})), **(keys or {})}
         self._defaults = row.get("defaults", {})
+        self.floors = bool(row.get("floors"))
+        """Whether the width of heads that do not divide the hidden size is rounded down."""
         self.problems: list[Problem] = [] if parent is None else parent.problems
         self.sizes: dict[str, int] = {} if parent is None else parent.sizes
         """The value of every symbol."""

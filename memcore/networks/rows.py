@@ -159,7 +159,7 @@ class Grouped:
             named = self.kv_heads if isinstance(self.kv_heads, str) else self.heads
             reader.refuse(named, "{} does not divide the {} attention heads", key, query)
         width = self.width(reader) if callable(self.width) else reader.integer(self.width, hidden // query or 1)
-        if isinstance(self.width, str) and not reader.has(self.width) and hidden % query:
+        if isinstance(self.width, str) and not reader.has(self.width) and hidden % query and not reader.floors:
             reader.refuse(
                 self.heads, "{} does not divide the hidden size {}, and {} is absent", query, hidden, self.width
             )

@@ -22,6 +22,7 @@ from memcore.networks.catalog import named
 from memcore.servers import positions
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.vllm.settings import VllmSettings
+from memcore.serving.formats import IS_GGUF
 from memcore.serving.inference import Inference
 from memcore.serving.settings import ServerSettings
 from memcore.untrusted import parse_json
@@ -97,20 +98,23 @@ _SHARED = ("--prefill-context-parallel-size", "-pcp", "--attention-context-paral
 """Ways to share the work that are not supported; one GPU has all of it."""
 
 
-def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) -> dict[str, Any]:
-    """Return a server's flags with dashes, its model where the table has it, and 16 bits by their names in PyTorch."""
+def _named(found: Mapping[str, Any], title: str, place: str) -> dict[str, Any]:
+    """Return a server's flags with dashes, its model where the table has it, and 16 bits by their names in PyTorch.
+
+    `title` is the server's name in messages.
+    """
     normalized: dict[str, Any] = {}
     for name, value in found.items():
         flag, dot, inner = name.partition(".")
-        plain = flag.replace("_", "-") if name.startswith("--") and dashes else flag
+        plain = flag.replace("_", "-") if name.startswith("--") else flag
         if plain not in _SHARED or value != 1:
             normalized[f"{plain}{dot}{inner}"] = value
     model = next((normalized.pop(name) for name in _MODELS if name in normalized and name != place), None)
     if model is not None:
         normalized[place] = model
     if _GGUF.search(str(normalized.get(place, ""))):
-        raise UnsupportedError("--model", _IS_GGUF, normalized[place])
-    for name, words in (("--dtype", _DTYPES), (key, _CACHES)):
+        raise UnsupportedError("--model", IS_GGUF, normalized[place], title)
+    for name, words in (("--dtype", _DTYPES), ("--kv-cache-dtype", _CACHES)):
         if str(normalized.get(name)) in words:
             normalized[name] = words[str(normalized[name])]
     method = normalized.get("--quantization", normalized.get("-q"))
@@ -125,7 +129,6 @@ def _named(found: Mapping[str, Any], place: str, key: str, dashes: bool = True) 
 
 _GGUF = re.compile(r"\.gguf$|-gguf:\w+$", re.IGNORECASE)
 """A file, or a file of a repository by its type (vllm, transformers_utils/gguf_utils.py, `is_remote_gguf`)."""
-_IS_GGUF = "found {!r:.120}; GGUF files are supported with llama.cpp and Ollama, but not with this server yet"
 _READS_FILE = "modelopt"
 """The checkpoint's `quant_algo` decides which of ModelOpt's formats it is (`override_quantization_method`)."""
 
@@ -166,7 +169,7 @@ def _vllm(found: Mapping[str, Any]) -> Normalized:
         found = {**{f"--{name}": value for name, value in content.items()}, **found}
         found = {name: value for name, value in found.items() if name != "--config"}
     _raise_elsewhere(found)
-    normalized = _counted(_named(found, "*", "--kv-cache-dtype"))
+    normalized = _counted(_named(found, "vLLM", "*"))
     given = normalized.pop("--speculative-config", normalized.pop("-sc", None))
     try:
         said = parse_json(given) if isinstance(given, str) and given.startswith("{") else None
@@ -431,7 +434,7 @@ def same_bytes(normalized: dict[str, Any], *flags: str) -> tuple[Message, ...]:
 def _sglang(found: Mapping[str, Any]) -> Normalized:
     """SGLang's flags; `--model` is short for `--model-path` (server_args.py)."""
     _raise_elsewhere(found)
-    normalized = _named(found, "--model-path", "--kv-cache-dtype")
+    normalized = _named(found, "SGLang", "--model-path")
     cache = str(normalized.get("--kv-cache-dtype"))
     if cache in _SGLANG_CACHES:
         normalized["--kv-cache-dtype"] = _SGLANG_CACHES[cache]

@@ -21,6 +21,8 @@ BYTES: Mapping[str, Fraction] = {
     "int4": Fraction(1, 2),
 }
 """Bytes of an element, by dtype."""
+IS_GGUF = "found {:.120}; GGUF files are not supported yet with {}; llama.cpp and Ollama serve them"
+"""What servers say that load none: of a file, a repository's file, or a type."""
 
 MATRICES = frozenset({"attention", "linear-attention", "feed-forward", "shared-expert", "routed-expert"})
 """Kinds of parameters whose matrices are quantized; embeddings, head, norms and routers are not."""

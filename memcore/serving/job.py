@@ -28,9 +28,9 @@ from memcore.serving.budget import Budget
 from memcore.serving.cache import CACHE_TYPES, Caching
 from memcore.serving.changes import ServerChange
 from memcore.serving.checkpoint import Raw, Stored, own_cache, own_dtype, own_format, text_config
-from memcore.serving.formats import BYTES, FORMATS
+from memcore.serving.formats import BYTES, FORMATS, IS_GGUF
 from memcore.serving.inference import Inference
-from memcore.serving.recipes import CACHES_IN_FP8, recipe
+from memcore.serving.recipes import CACHES_IN_FP8, NATIVE, stored_as
 from memcore.serving.repositories import published
 from memcore.serving.settings import NEEDS, ServerSettings
 from memcore.serving.speculation import PROPOSED, Speculation, predicts, speculation
@@ -546,10 +546,6 @@ def _speculation(read: Defaults, model: Model, raw: Raw, stored: Stored | None, 
     return speculation(method, count, model, text_config(raw), stored)
 
 
-_NATIVE: Mapping[str, str] = {"gpt_oss": "mxfp4"}
-"""Formats of families whose checkpoints all have one, which a config.json may not say."""
-
-
 def _refuse_gguf(read: Defaults, served: _Served, server: Server) -> None:
     """Refuse a GGUF file's type, asked for or named by a repository, with a server whose weights are in other formats.
 
@@ -557,8 +553,7 @@ def _refuse_gguf(read: Defaults, served: _Served, server: Server) -> None:
     """
     name = read.given(Inference.quantization) or served.format
     if not server.loads_gguf and name is not None and name not in (*FORMATS, *BYTES):
-        message = "found {}; GGUF files are not supported yet with {}; llama.cpp and Ollama serve them"
-        raise UnsupportedError(Inference.quantization, message, name, server.title)
+        raise UnsupportedError(Inference.quantization, IS_GGUF, name, server.title)
 
 
 def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Stored, ...]]:
@@ -568,8 +563,8 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
     named = served.format if served.format in {*FORMATS, "bf16"} else None
     if name is None and named is not None and (own is None or own.format.name != named):
         name = read.take(Inference.quantization, named, "by the repository's name")
-    if name is None and own is None and family in _NATIVE:
-        name = read.take(Inference.quantization, _NATIVE[family], "as published checkpoints of this family")
+    if name is None and own is None and family in NATIVE:
+        name = read.take(Inference.quantization, NATIVE[family], "as published checkpoints of this family")
     if name is None and own is not None and served.name:
         read.assumptions.append(
             Assumption("model.quantization_config", own.format.name, "as the checkpoint is published", True)
@@ -578,14 +573,10 @@ def _format(read: Defaults, served: _Served) -> tuple[Stored | None, tuple[Store
         return (own if name is None else None), ()
     if name not in FORMATS:
         return None, ()
-    if own is not None and (own.format.name == name or own.format.name.startswith(f"{name}-")):
-        return own, ()
-    found = recipe(name, served.model, served.repository)
-    ignored = own.ignored if own else ()
-    if found.others:
+    usual, *others = stored_as(name, own, served.model, served.repository)
+    if others:
         reason = "repositories of this family quantize different parts; the most common choice"
         read.assumptions.append(Assumption("model.quantization_config", name, reason, True))
-    usual, *others = (replace(each, ignored=(*ignored, *each.ignored)) for each in (found.usual, *found.others))
     return usual, tuple(others)
 
 

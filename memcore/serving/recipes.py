@@ -90,6 +90,18 @@ def recipe(name: str, model: Model, repository: str = "") -> Recipe:
     return Recipe(usual=Stored(format=chosen, method=name))
 
 
+NATIVE: Mapping[str, str] = {"gpt_oss": "mxfp4"}
+"""Formats of families whose checkpoints all have one, which a config.json may not say."""
+
+
+def stored_as(name: str, own: Stored | None, model: Model, repository: str) -> tuple[Stored, ...]:
+    """Return how a repository may store weights in a format, the usual way first; `own` is what its file says."""
+    if own is not None and (own.format.name == name or own.format.name.startswith(f"{name}-")):
+        return (own,)
+    found, ignored = recipe(name, model, repository), own.ignored if own else ()
+    return tuple(replace(each, ignored=(*ignored, *each.ignored)) for each in (found.usual, *found.others))
+
+
 def _usual(name: str, *, hybrid: bool, routed: bool) -> Stored:
     chosen = FORMATS[name]
     if not hybrid:

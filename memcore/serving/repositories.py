@@ -53,9 +53,13 @@ _LEFT_BY_GLM = [
 ]
 """Linear attention is taken to be among them, for want of a list: with it in 16 bits, and with multi-token prediction,
 the files have the 305.79 GiB that vLLM counts, but for 0.2."""
+_OF_V3: Raw = {"quantization_config": _FP8, "num_nextn_predict_layers": 1}
 _NATIVE: Mapping[str, Raw] = {
-    "deepseek-ai/DeepSeek-V3": {"quantization_config": _FP8},
-    "deepseek-ai/DeepSeek-V3.2": {"quantization_config": {**_FP8, "scale_fmt": "ue8m0"}},
+    **dict.fromkeys((f"deepseek-ai/DeepSeek-{name}" for name in ("V3", "V3-0324", "V3.1", "R1", "R1-0528")), _OF_V3),
+    "deepseek-ai/DeepSeek-V3.2": {
+        "quantization_config": {**_FP8, "scale_fmt": "ue8m0"},
+        "num_nextn_predict_layers": 1,
+    },
     "deepseek-ai/DeepSeek-V4-Flash": _MIXED_FP4,
     "deepseek-ai/DeepSeek-V4-Pro": _MIXED_FP4,
     "MiniMaxAI/MiniMax-M2": {"quantization_config": {**_FP8, "modules_to_not_convert": _LEFT_BY_MINIMAX}},

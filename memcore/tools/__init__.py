@@ -3,7 +3,7 @@
 from memcore.tools.convert import Imported, flag, imported
 from memcore.tools.exporting import Exported, exported
 from memcore.tools.names import shown_names
-from memcore.tools.table import TOOLS, needed_by, runs, tool_of, tools_of
+from memcore.tools.table import TOOLS, loops_of, needed_by, runs, tool_of, tools_of
 
 __all__ = [
     "TOOLS",
@@ -12,6 +12,7 @@ __all__ = [
     "exported",
     "flag",
     "imported",
+    "loops_of",
     "needed_by",
     "runs",
     "shown_names",

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from memcore.errors import MemcoreError
 from memcore.messages import Message, joined
-from memcore.networks.catalog import catalog, find_model
+from memcore.networks.catalog import bases_first, catalog, find_model, nickname
 from memcore.networks.unknown import ALIASES
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|layer|h|blocks|block)\.(\d+)\.")
@@ -74,17 +74,19 @@ def checkpoint_of(found: Mapping[str, Any]) -> Checkpoint | None:
 def nearest_of_catalog(found: Checkpoint) -> tuple[str, int] | None:
     """Return the catalog's model that has as many parameters in as many layers, and by how many bytes they differ.
 
-    Of several it is the one of the shortest name: those that are tuned from it have longer ones.
+    Of several it is the one that most others are named after, and of those the one of the shortest name.
     """
-    best: tuple[int, int, str] | None = None
-    for hub_id, entry in catalog().items():
-        if found.layers and found.layers != depth(entry["config"]):
-            continue
-        for off in _differences(found, entry["parameters"]):
-            rank = off, len(hub_id.partition("/")[2]), hub_id
-            best = rank if best is None else min(best, rank)
+    off = {
+        hub_id: min(_differences(found, entry["parameters"]), default=None)
+        for hub_id, entry in catalog().items()
+        if not found.layers or found.layers == depth(entry["config"])
+    }
+    known = {hub_id: each for hub_id, each in off.items() if each is not None}
     size = found.bytes or 2 * (found.parameters or 0)
-    return (best[2], best[0]) if best is not None and size and best[0] <= size * _CLOSE else None
+    if not known or not size or (least := min(known.values())) > size * _CLOSE:
+        return None
+    named = {nickname(hub_id): hub_id for hub_id, each in known.items() if each == least}
+    return named[bases_first(sorted(named, key=len))[0]], least
 
 
 def pruned(found: Checkpoint) -> tuple[Mapping[str, Any], Message] | None:

@@ -17,8 +17,8 @@ from memcore.errors import ConfigError, MemcoreError, UnsupportedError
 from memcore.formats.as_shell import of_notebook
 from memcore.formats.containers import CARD, RELEASE
 from memcore.formats.normalized import GPUS
+from memcore.formats.notebooks import code_of, docstring_of
 from memcore.formats.objects import STARTED, options
-from memcore.formats.python import code_of, docstring_of
 from memcore.formats.readers import SeveralJobs, of_command, read_command, read_file, starts
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.tool import Key, Tool

@@ -48,6 +48,8 @@ class Exported:
     """What starts the tool with its file on all GPUs, where the text is not a command itself."""
     silent: tuple[str, ...] = ()
     """Those of these settings that the text does not set at all, not even to a similar value."""
+    wanted: tuple[str, ...] = ()
+    """Those of these settings that are in the text and need more than it, as a checkpoint in another format."""
 
     @property
     def syntax(self) -> Syntax:
@@ -85,16 +87,15 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
     told = tool_config(tool, config, taken)
     text, read = _written(tool, told)
     back = _config_of(read)
-    lost = {
-        **_not_read_back(tool, told.config, back, read.config.get(MODEL)),
-        **(tool.wants(told.config) if tool.wants else {}),
-    }
+    unread = _not_read_back(tool, told.config, back, read.config.get(MODEL))
+    lost = {**unread, **(tool.wants(told.config) if tool.wants else {})}
     given = [path for path in SETTINGS if path in lost and config.get(path) is not None]
     assumed = [path for path in SETTINGS if path in lost and path not in given]
     reasons = tuple(Message("{}: {}", path, lost[path]) for path in (*given, *assumed))
     command = "" if tool.syntax in ("argv", "overrides") else told.command
     silent = tuple(path for path in given if path != MODEL and back.get(path) is None)
-    return Exported(tool, text, (*given, *assumed), reasons, command, silent)
+    wanted = tuple(path for path in lost if path not in unread)
+    return Exported(tool, text, (*given, *assumed), reasons, command, silent, wanted)
 
 
 def _named(to: str) -> Tool:

@@ -45,7 +45,7 @@ from memcore.tools.methods import (
 )
 from memcore.tools.own_keys import PICTURE_KEYS, ROUNDED, WIDTH
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
-from memcore.tools.sharding import accelerated
+from memcore.tools.sharding import PACKED_AS, accelerated, packed_as
 from memcore.tools.switches import SWITCHES
 from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE
 
@@ -281,11 +281,12 @@ TRAINER = Tool(
         ),
     ),
     normalized=of_trainer,
+    written=packed_as,
     defaults={Training.micro_batch_size: 8},
     unsaid=UNSAID,
     ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type", "data_path", "image_folder", "version",
              "image_aspect_ratio", "lazy_preprocess", "group_by_modality_length", "mm_use_im_*", "mm_projector_lr",
-             "mm_vision_select_*", "bnb_4bit_compute_dtype", *PICTURE_KEYS),
+             "mm_vision_select_*", "bnb_4bit_compute_dtype", PACKED_AS, *PICTURE_KEYS),
     switches=SWITCHES,
     settles=(*TRL_KEYS, *SCRIPT_KEYS, "fsdp*", "deepspeed*", "use_peft_lora", "lora_enable", "use_*bit_quantization",
              "use_nested_quant", "use_4bit", "use_qlora", "quant_bit", "use_lora", "lora_rank", "rank",

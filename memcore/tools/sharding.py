@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.hardware import Hardware
+from memcore.config.settings import Config
+from memcore.config.training import Training
 from memcore.errors import MemcoreError
 from memcore.formats.normalized import (
     CHECKPOINTS,
@@ -43,6 +46,21 @@ _APART = (
     "policy selective and mode part"
 )
 """Source: accelerate, utils/fsdp_utils.py (`fsdp2_apply_ac`), in the wheels of 1.7, 1.8, 1.14 and 1.15."""
+
+
+PACKED_AS = "bnb_4bit_quant_storage"
+
+
+def packed_as(config: Config) -> Mapping[str, Any]:
+    """Return the key that packs 4-bit weights in floats where ranks may shard them: integers stay whole on every rank.
+
+    Source: accelerate 1.15, utils/fsdp_utils.py (`incompatible_params4bit`); peft, docs/source/accelerate/fsdp.md and
+    deepspeed.md. It changes no bytes of a rank that has the whole matrix.
+    """
+    four_bits = str(config[Training.quantization]).startswith(("nf4", "fp4"))
+    if not four_bits or (config[Hardware.num_gpus] or 1) == 1:
+        return {}
+    return {PACKED_AS: "float16" if str(config[Training.precision]).startswith("fp16") else "bfloat16"}
 
 
 SEVERAL = "several processes without FSDP or DeepSpeed: treated as DDP"

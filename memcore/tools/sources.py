@@ -22,8 +22,8 @@ from memcore.formats.content import described as described_by
 from memcore.formats.declared import declared, parses
 from memcore.formats.functions import repeated
 from memcore.formats.normalized import ENGINE, GPUS, VERSION
+from memcore.formats.notebooks import code_of
 from memcore.formats.objects import STARTED, options_given
-from memcore.formats.python import code_of
 from memcore.formats.readers import (
     SeveralJobs,
     as_file,

@@ -12,6 +12,7 @@ from memcore.formats.values import TRAINER_OPTIMIZERS
 from memcore.tools.fine_tuning import LOOP, LOOPS, SCRIPT, SHARDS, TRAINED, UNSAID
 from memcore.tools.loops import of_factory_v1
 from memcore.tools.methods import SWIFT_KEYS, written
+from memcore.tools.sharding import PACKED_AS, packed_as
 from memcore.tools.swift_loop import of_swift
 from memcore.tools.swift_releases import OLD_PROGRAMS, TWO_KEYS
 from memcore.tools.switches import SWITCHES
@@ -58,7 +59,7 @@ MS_SWIFT = Tool(
         *LOOPS.keys,
     ),
     normalized=of_swift,
-    written=written("ms-swift"),
+    written=lambda config: {**written("ms-swift")(config), **packed_as(config)},
     meanings=(
         Meaning(sets={}, keys=_PEFT),
         Meaning(sets={Training.precision: "bf16"}, keys={"torch_dtype": "bfloat16"}),
@@ -97,7 +98,7 @@ MS_SWIFT = Tool(
     ),
     defaults={Training.micro_batch_size: 1},
     unsaid={**UNSAID, Training.micro_batch_size: None, Training.gradient_accumulation_steps: None},
-    ignored=(*TRAINED, "lora_alpha", "model_author", "model_name", "ENV.*"),
+    ignored=(*TRAINED, "lora_alpha", "model_author", "model_name", PACKED_AS, "ENV.*"),
     switches=SWITCHES,
     settles=(*SWIFT_KEYS, *FREEZES["ms-swift"].keys, *TWO_KEYS,
              "fsdp*", "deepspeed*", "torch_dtype", "bf16", "fp16", "rlhf_type", "task_type", "tuner_type",

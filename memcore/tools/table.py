@@ -30,6 +30,7 @@ LOOPS: Mapping[str, tuple[Tool, ...]] = {
     "llama-factory": (LLAMA_FACTORY,),
     "ms-swift": (MS_SWIFT, TOOLS["megatron-swift"]),
     "megatron-bridge": (TOOLS["megatron-bridge"],),
+    "torchtune": (TOOLS["torchtune"],),
 }
 """Tools whose files say how a training loop runs, by its name (`engine.framework`)."""
 
@@ -44,6 +45,13 @@ def _is_loop(tool: Tool, config: Config) -> bool:
     """Whether a tool that is a training loop of its own is the one that a config names."""
     has = all(config.get(path) is not None for path in tool.requires)
     return has and all(config.get(path) == value for path, value in tool.needs.items())
+
+
+def loops_of(config: Config) -> Iterator[Tool]:
+    """Yield training loops that run a config once it names them, where it names none."""
+    if config[EngineSettings.framework] is None:
+        named = (each for loop in LOOPS.values() for each in loop if each.needs)
+        yield from (each for each in named if runs(each, config.changed(each.needs)))
 
 
 def needed_by(tool: Tool) -> Mapping[str, object]:

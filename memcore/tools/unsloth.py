@@ -17,8 +17,9 @@ from memcore.formats.code import Code, as_call
 from memcore.formats.normalized import Normalized
 from memcore.formats.writing import nested
 from memcore.tools.fine_tuning import TRAINER
+from memcore.tools.loads import LEARNT
 from memcore.tools.loops import of_trainer
-from memcore.tools.scripts import LEARNT, SEVEN
+from memcore.tools.scripts import SEVEN
 
 _FRAMEWORK = "*framework"
 _LOADS: Mapping[str, str] = {"model_name_or_path": "model_name", "max_length": "max_seq_length"}
@@ -80,10 +81,13 @@ def _loaded(keys: Mapping[str, Any], *, adapted: bool) -> dict[str, Any]:
 
 def _adapted(keys: Mapping[str, Any], saves: object) -> dict[str, Any]:
     given = {theirs: keys[ours] for ours, theirs in _ADAPTS.items() if ours in keys}
-    if given.get("target_modules") == "all-linear":
-        given["target_modules"] = SEVEN  # a list is what it takes
     rank = given.get("r", _RANK)
     return {"r": rank, "lora_alpha": rank, **given, "use_gradient_checkpointing": saves}
+
+
+def _listed(targets: Any) -> Any:
+    """Return the names of linear layers for all of them: a list is what it takes."""
+    return list(SEVEN) if targets == "all-linear" else targets
 
 
 def _learns(config: Config) -> dict[str, Any]:
@@ -115,6 +119,9 @@ UNSLOTH = replace(
     syntax="python",
     engines=("none", "ddp"),
     needs={EngineSettings.framework: "unsloth"},
+    keys=tuple(
+        replace(key, spelled=_listed) if key.path == Training.adapter.target_modules else key for key in TRAINER.keys
+    ),
     implementations=("unsloth",),
     tells=("use_unsloth=True",),
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} {file}",

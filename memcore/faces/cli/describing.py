@@ -339,14 +339,10 @@ def _read(
 
 def _of_file(error: ConfigError, sources: Sequence[Source]) -> ConfigError:
     """Return what is wrong with files by the name of the one file that there is; of a log, what reads logs."""
-    from memcore.formats.python import code_of  # noqa: PLC0415 - only of a mistake
-    from memcore.questions.reconciling.logs import sightings  # noqa: PLC0415 - only of a mistake
+    from memcore.questions.reconciling.logs import is_log  # noqa: PLC0415 - only of a mistake
 
-    # A document may show commands, and errors of runs too.
-    commands = any(each.path == "the command" for each in error.problems)
     for source in sources:
-        logs = not commands and code_of(source.text) is None and any(each.tool for each in sightings(source.text))
-        if source.name.endswith(".log") or logs:
+        if source.name.endswith(".log") or is_log(source.text, error):
             said = "is a run's log, not a config; `memcore reconcile CONFIG {}` compares it with the prediction"
             return ConfigError.at(source.name, said, source.name)
     return error if len(sources) != 1 or sources[0].name == "-" else error.within(sources[0].name)

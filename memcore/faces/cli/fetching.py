@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memcore.config.url import LINK
 from memcore.errors import ConfigError
 from memcore.messages import Message
 
@@ -63,7 +64,7 @@ def with_fetched(
 def _may_be_id(word: str) -> bool:
     """Return whether a word is neither a file, nor a link of memcore's, nor a command."""
     path = word.partition("#")[0]
-    named = word != "-" and len(word.split()) == 1 and "#v1&" not in word
+    named = word != "-" and len(word.split()) == 1 and not LINK.search(word)
     return named and not looks_like_a_file(word) and not Path(path).exists()
 
 

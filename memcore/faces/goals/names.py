@@ -14,7 +14,7 @@ from memcore.errors import meaning
 from memcore.faces.goals.phrases import HUB
 from memcore.faces.render.titles import titles
 from memcore.hardware import SPELLINGS
-from memcore.networks.catalog import catalog, nickname, of_size
+from memcore.networks.catalog import bases_first, catalog, nickname, of_size
 
 MOST = 8
 """Choices that are offered."""
@@ -36,12 +36,17 @@ def written(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def meanings(path: str, text: str) -> tuple[str, ...]:
-    """The ids that a name may mean, the likeliest first; none for an empty text or another setting."""
+    """The ids that a name may mean, the likeliest first; none for an empty text or another setting.
+
+    >>> meanings("model", "llama3")[:3]
+    ('llama-3.1-8b', 'llama-3.1-70b', 'meta-llama-3-8b')
+    """
     known, name = _known().get(path, {}), text.strip().lower()
     if name in known:
         return (name,)
-    sized = of_size(name) if path == "model" else []
-    return tuple((sized or meaning(_HUB.sub(r"\1", name), known))[:MOST])
+    if path != "model":
+        return tuple(meaning(name, known)[:MOST])
+    return tuple((of_size(name) or bases_first(meaning(_HUB.sub(r"\1", name), known)))[:MOST])
 
 
 def is_model(name: str) -> bool:

@@ -63,7 +63,7 @@ COUNTED: Mapping[str, str] = {
 }
 """Counts that any job may state."""
 USERS = (
-    rf"{NUMBER}\s*(?:concurrent|simultaneous|个|名|路)?\s*(?:users?\b|people\b|requests?\b(?!\s*(?:/|per\b))|sequences?\b|用户|人|请求|并发)"
+    rf"{NUMBER}\s*(?:concurrent|simultaneous|个|名|路)?\s*(?:users?\b|people\b|requests?\b(?!\s*(?:/|per\b))|sequences\b|用户|人|请求|并发)"
     rf"|(?:\bconcurrency|并发(?:数|量)?){_IS}|{NUMBER}\s*concurrent\b"
 )
 _OF_A_STEP = "".join(f"(?<!{word})" for word in ("global ", "global_", "global-", "effective ", "total ", "全局"))
@@ -104,6 +104,11 @@ TRAINING: Mapping[str, str] = {
     "full": r"\bfull(?:[\s-]*param(?:eter)?s?)?\b|\btrain\s+all\b|全量|全参数?",
 }  # fmt: skip
 """The same of training."""
+WHOLE = (
+    r"\bfull[\s-]*(?:param(?:eter)?s?|weights?|ft|sft|fine|tun\w*|finetun\w*|training)\b"
+    r"|\ball\s+(?:weights|parameters)\b|全量|全参"
+)
+"""All weights are to be trained, so that adapters are no answer."""
 TOOLS = frozenset({"ollama"})
 """Those of these words that are tools with files of their own."""
 ADAPTERS = rf"{NUMBER}\s*(?:lora\s*)?(?:adapters?|loras?)\b"

@@ -120,7 +120,10 @@ class _Reading:
         if served or not trains:
             self.count(Inference.max_loras, *([phrases.ADAPTERS] if served else []))
             self.count(Inference.batch_size, phrases.USERS)
+        whole = re.search(phrases.WHOLE, self.rest, re.ASCII) is not None
         trained = "" if served else self._named(phrases.TRAINING)
+        if whole and trained == "full":
+            self.options["goal"] = "full-fine-tune"
         if trains or trained:
             return self._adapted(trained or "full") if trained in ("", "lora") else trained
         if served or _FORMAT.search(self.rest):
@@ -344,7 +347,17 @@ def job_of(question: Question) -> dict[str, str]:
     job = written(with_task(question.texts, question.task or "full", frozenset(question.texts)))
     if boards := _boards(question):
         job[Hardware.accelerator] = boards[0]
+    if question.task == "gguf" and not any(path in job for path in _TOKENS):
+        job[Inference.max_model_len] = _CHAT
     return job
+
+
+_TOKENS = (Inference.max_model_len, Inference.prompt_length, Inference.output_length)
+_CHAT = "8192"
+"""Tokens of a chat at home where a sentence names none: few use all that a model allows, which llama.cpp would take.
+
+LM Studio and Ollama begin with 4,096 (ollama, docs/context-length.mdx: below 24 GiB of GPU memory).
+"""
 
 
 def other_boards(question: Question) -> Sequence[str]:

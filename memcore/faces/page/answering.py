@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
+from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Taken
@@ -76,7 +77,7 @@ def fill_form(session: Session, form: Form, message: Message, typed: Mapping[str
 
 def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patch]:
     """Answer a form: allocated memory first, then the rest; or problems, with the last answer left in place."""
-    session.form = form
+    before, session.form = task_of(session.form.texts), form
     try:
         config = config_of(form)
         fragment = encode_fragment(config)
@@ -84,10 +85,12 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
         stages = page.stages(found, session.rank_of(found))
         first = next(stages)
     except MemcoreError as error:
+        if task_of(form.texts) != before:
+            yield _sentence_of(session, form)
         yield problem_patch(session, problems_of(error))
-        before = session.found
-        if before is not None and session.unfinished:
-            yield from rest_of_answer(session, before, page.stages(before, session.rank_of(before)))
+        last = session.found
+        if last is not None and session.unfinished:
+            yield from rest_of_answer(session, last, page.stages(last, session.rank_of(last)))
         yield from fixes(session, form, problems_of(error))
         return
     session.config, session.found, session.unfinished = config, found, True
@@ -106,6 +109,12 @@ def answer_form(session: Session, form: Form, message: Message) -> Iterator[Patc
         "task": task_of(form.texts),
     }
     yield from rest_of_answer(session, found, stages)
+
+
+def _sentence_of(session: Session, form: Form) -> Patch:
+    """Return the words of a task whose job has no answer yet."""
+    engine = form.texts.get(EngineSettings.type, registry.USUAL_TRAINER)
+    return {"task": task_of(form.texts), "fields": field_patches(session, engine, {})}
 
 
 def _from_whom(session: Session) -> str:

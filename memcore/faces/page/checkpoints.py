@@ -24,11 +24,18 @@ from memcore.tools.sources import Source, read_sources
 
 _BYTES = "base64,"
 """What precedes the bytes of a GGUF file, which the page sends as a data URL."""
+_WIDE = "\ufffd\ufffd"
+"""How the mark of a text in UTF-16, of which readers say more, is decoded."""
 _TOLD_BY = ('"weight_map"', '"data_offsets"', '{"gguf"')
 
 
 def text_of(name: str, text: str) -> str:
-    """Return a file's text; of the bytes of a GGUF file its header. Raises ConfigError as `header_of` does."""
+    """Return a file's text; of the bytes of a GGUF file its header.
+
+    Raises ConfigError for what is not text, and as `header_of` does.
+    """
+    if "\0" in text and not text.startswith(_WIDE):
+        raise ConfigError.at(name, "is not text")
     if not name.endswith(".gguf") or not text.startswith("data:"):
         return text
     try:

@@ -20,19 +20,20 @@ from memcore.config.url import EMBED, LINK, decode_fragment
 from memcore.errors import ConfigError, MemcoreError, problems_of
 from memcore.escaping import csv_line, fenced, in_markdown
 from memcore.estimation import estimate
-from memcore.faces.page.answering import form_of, load, problem_patch
+from memcore.faces.page.answering import form_of, load
 from memcore.faces.page.checkpoints import is_of_checkpoint, of_checkpoint, text_of
 from memcore.faces.page.examples import of_file, record_example
 from memcore.faces.page.session import Found, Message, Patch, Session
-from memcore.faces.render import page
+from memcore.faces.render import html, page
 from memcore.faces.render.data import summary
 from memcore.faces.render.page import Form
 from memcore.faces.render.poster import WIDTH, poster
 from memcore.faces.render.serving_data import serving_summary_data
 from memcore.faces.render.social import CARD, badge, card, short, subject
 from memcore.formats.tool import Syntax, Tool
-from memcore.i18n.page import complaint, say, translated
+from memcore.i18n.page import complaint, say, sentence, translated
 from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS
+from memcore.questions.reconciling.logs import is_log
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, Exported, exported, imported, runs, tool_of
 from memcore.tools.exporting import syntax_of
@@ -46,12 +47,13 @@ _STAMP = re.compile(r"#v[0-9]+&[^\s)\"'<>]+")
 
 
 def take(session: Session, message: Message) -> Iterator[Patch]:
-    """A file was dropped or a text pasted; one that is not understood changes nothing."""
+    """A file was dropped or a text pasted; a log is compared, and what is not understood changes nothing."""
     name = str(message.get("name") or "")
     form = before = form_of(message["texts"])
     names = [str(each) for each in message.get("names") or [name] * len(message["files"])]
+    texts = [str(each or "").removeprefix(MARK) for each in message["files"]]
     try:
-        files = [text_of(*each) for each in zip(names, map(_plain, message["files"]), strict=False)]
+        files = [text_of(*each) for each in zip(names, texts, strict=False)]
         sources = tuple(Source(*each) for each in zip(names, files, strict=False))
         if any(map(is_of_checkpoint, files)):
             form, notes = of_checkpoint(sources, form)
@@ -59,9 +61,8 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
         else:
             form, said = _each(files, form)
     except MemcoreError as error:
-        patch = problem_patch(session, problems_of(error))
-        patch["html"]["import-error"] = escape(complaint(error))
-        yield patch
+        logs = [each for each in texts if is_log(each, error)]
+        yield {"close": "import", "log": "\n".join(logs)} if logs else _refused(session, error, names)
         return
     record_example(session, form, "")
     session.sources = sources
@@ -70,8 +71,11 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
     yield from load(session, form, message, f"{say('imported', name=name[:60])} {said}")
 
 
-def _plain(text: object) -> str:
-    return str(text or "").removeprefix(MARK)
+def _refused(session: Session, error: MemcoreError, names: Sequence[str]) -> Patch:
+    """Return what is wrong with files, by the name of the one file that there is; the answer is still the form's."""
+    named = error.within(names[0][:60]) if isinstance(error, ConfigError) and len(names) == 1 else error
+    said = {"problems": html.problems(problems_of(named)), "import-error": escape(complaint(named))}
+    return {"html": said, "hidden": {"problems": False}}
 
 
 def _each(files: Sequence[str], form: Form) -> tuple[Form, str]:
@@ -96,7 +100,7 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
     """
     stripped = text.strip()
     if len(stripped) > CONFIG_LENGTH:
-        raise ConfigError.at("file", f"longer than {CONFIG_LENGTH:,} characters")
+        raise ConfigError.at("the file", "longer than {:,} characters", CONFIG_LENGTH)
     if LINK.search(stripped) and "\n" not in stripped and " " not in stripped:
         return page.fill(decode_fragment(stripped)), ""
     stripped = _held(stripped) or (unescape(stripped) if stripped.startswith("<iframe ") else stripped)
@@ -114,13 +118,11 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
 
 def _object(text: str, said: list[str]) -> dict[str, object]:
     """Return a JSON object; empty if the text is none and may be another tool's."""
-    if text.startswith("{"):
-        return page.parsed(text, said)
-    return {}
+    return page.parsed(text, said, "the file") if text.startswith("{") else {}
 
 
 def _noted(notes: Sequence[str]) -> str:
-    return say("and-also").join(map(translated, notes))[:300]
+    return " ".join(sentence(translated(each)) for each in notes)[:300]
 
 
 def _of_tool(text: str, form: Form) -> tuple[Form, str]:

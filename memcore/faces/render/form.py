@@ -118,15 +118,20 @@ def _at_first(path: str, values: Values) -> bool:
 
 
 def _sentence(values: Values) -> str:
-    """Return the sentence of the language: parts that are shown as long as one of their controls is."""
+    """Return the sentence of the language: parts that are shown as long as one of their controls is.
+
+    A control that is alone in its part stays in one line with the words around it.
+    """
     parts = []
     for part in say("sentence").split("|"):
-        inside = []
+        inside, controls = [], 0
         for words, name, *_ in Formatter().parse(part):
             inside.append(f"<span>{escape(words)}</span>" if words.strip() else "")
             if name:
+                controls += 1
                 inside.append(_task(values) if name == "task" else _slot(SENTENCE[name], values))
-        parts.append(f'<span class="part-of">{"".join(inside)}</span>')
+        alone = " alone" if controls == 1 else ""
+        parts.append(f'<span class="part-of{alone}">{"".join(inside)}</span>')
     return "".join(parts)
 
 
@@ -249,9 +254,8 @@ def field_link(path: str) -> str:
     if path not in SETTINGS:
         return f"<code>{escape(translated(path))}</code>"
     title = escape(label(path, SETTINGS[path].label))
-    return (
-        f'<button type="button" class="link" data-go="{identifier(path)}">{title}</button> <code>{escape(path)}</code>'
-    )
+    named = f'<button type="button" class="link" data-go="{identifier(path)}">{title}</button>'
+    return named if title.lower() == path else f"{named} <code>{escape(path)}</code>"
 
 
 def _field(path: str, values: Values) -> str:

@@ -21,7 +21,13 @@ _TRAINING = (
     Training.activation_checkpointing.policy,
     Training.attention,
 )
-_SERVING = (Inference.weight_dtype, Inference.kv_cache_dtype, Inference.max_num_seqs, EngineSettings.version)
+_SERVING = (
+    Inference.quantization,
+    Inference.weight_dtype,
+    Inference.kv_cache_dtype,
+    Inference.max_num_seqs,
+    EngineSettings.version,
+)
 
 
 def key_settings(found: Estimate | ServingEstimate) -> str:

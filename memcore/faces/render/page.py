@@ -164,25 +164,28 @@ def read_file(text: str, form: Form) -> Form:
 
     Raises ConfigError if the file is neither.
     """
-    data = parsed(text)
+    data = parsed(text, where="the file")
     if "model" in data:
         return fill(Config.from_dict(data))
     if "model_type" in data:
         return Form(form.texts, json.dumps(data, indent=2))
     message = "expected a memcore config with a 'model', or a config.json with a 'model_type'"
-    raise ConfigError.at("file", message)
+    raise ConfigError.at("the file", message)
 
 
-def parsed(text: str, said: list[str] | None = None) -> dict[str, object]:
-    """Return the JSON object of a text; notes on what is in it are `said`. Raises ConfigError if it is none."""
+def parsed(text: str, said: list[str] | None = None, where: str = "model-json") -> dict[str, object]:
+    """Return the JSON object of a text; notes on what is in it are `said`.
+
+    Raises ConfigError, which names where the text stands, if it is none.
+    """
     if len(text) > CONFIG_LENGTH:
-        raise ConfigError.at("model-json", "longer than {:,} characters", CONFIG_LENGTH)
+        raise ConfigError.at(where, "longer than {:,} characters", CONFIG_LENGTH)
     try:
         found = parse_json(text, said)
     except ConfigError:
         raise
     except ValueError as error:
-        raise ConfigError.at("model-json", "not JSON: {}", fault(error)) from None
+        raise ConfigError.at(where, "not JSON: {}", fault(error)) from None
     if not isinstance(found, dict):
-        raise ConfigError.at("model-json", "expected a JSON object")
+        raise ConfigError.at(where, "expected a JSON object")
     return found

@@ -10,7 +10,7 @@ from memcore.config.devices import node_of
 from memcore.config.knobs import TIERS
 from memcore.formats.tool import Tool
 from memcore.hardware import USUAL
-from memcore.i18n.page import say, translated
+from memcore.i18n.page import say, sentence, translated
 from memcore.messages import listed
 from memcore.questions.costs import Range
 from memcore.questions.describe_serving import pace_in_words, serving_verdict, span_data
@@ -77,6 +77,7 @@ def plans_brief(found: Planned, heading: str = "cli-ways") -> list[str]:
 def _limit(found: Planned) -> list[str]:
     """Return what binds, if nothing fits as asked."""
     lines = [say("cli-no-plan", reason=translated(found.none_because))] if found.none_because else []
+    lines += [say("cli-plan-assumed", reason=translated(found.assumed))] if found.assumed else []
     return lines if found.plans else [*lines, say("ways-least")]
 
 
@@ -158,8 +159,7 @@ def _changes(changes: Sequence[Step]) -> Iterator[str]:
     """Yield each reason once, over the settings that it changes."""
     yield "  " + say("cli-changes")
     for why in dict.fromkeys(each.why for each in changes):
-        said = translated(why)
-        yield "    " + say("stop", text=f"{said[:1].upper()}{said[1:]}")
+        yield "    " + sentence(translated(why))
         yield from table(
             (f"      {each.path}", f"{_said(each.before)} -> {_said(each.after)}")
             for each in changes
@@ -192,6 +192,7 @@ def plans_data(
         "asked": found.asked.to_dict(),
         "plans": [_row(each, tokens, price, each.export(brought)) for each in found.plans],
         "none_because": found.none_because,
+        "assumed": found.assumed,
         "estimates": found.estimates,
     }
 

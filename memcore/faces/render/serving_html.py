@@ -15,7 +15,7 @@ from memcore.faces.render.serving_svg import CLASSES, serving_bar, serving_parts
 from memcore.faces.render.serving_text import where
 from memcore.faces.render.svg import slug
 from memcore.faces.render.used import used_of_all
-from memcore.i18n.page import named, say, translated
+from memcore.i18n.page import named, say, sentence, translated
 from memcore.memory.ledger import Entry
 from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.serving.answers import curve, sleep_phases
@@ -128,5 +128,5 @@ def _row(entry: Entry) -> Sequence[str]:
 
 
 def _assumptions(found: ServingEstimate) -> str:
-    notes = "".join(f"<p>{escape(translated(each))}.</p>" for each in found.notes)
+    notes = "".join(f"<p>{escape(sentence(translated(each)))}</p>" for each in found.notes)
     return notes + assumptions(found.assumptions)

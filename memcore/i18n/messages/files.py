@@ -183,6 +183,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "describe them with {adapter} and {quantization}": "请用 {adapter} 和 {quantization} 描述",
     "name what trains with {path}": "请用 {path} 指明训练的部分",
     "{keys} has no effect with tuner_type {kind}": "{keys:s} 在 tuner_type {kind} 下无效",
+    "the script has a training loop of its own: read as the Trainer's": "脚本有自己的训练循环：按 Trainer 读取",
+    "what its loss allocates is not read": "未读取其损失函数的分配",
+    "line {line}: only the run decides on {name}: it is counted": "第 {line} 行：{name} 由运行时决定：按执行计算",
+    "line {line}: not read: {statement}": "第 {line} 行：未读取：{statement}",
     "line {line}: not read of {name}: {arguments}": "第 {line} 行：未读取 {name} 的：{arguments}",
     "line {line}: it names no dtype: fp32 weights are counted, as transformers 4 loads them": (
         "第 {line} 行：未指明 dtype：按 fp32 权重计算，与 transformers 4 的加载方式相同"

@@ -63,6 +63,17 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
         "只有小矩阵有梯度和优化器状态，专家没有"
     ),
     "experts learn nothing": "专家不学习",
+    "experts learn nothing, and their weights are rounded like the others": "专家不学习，其权重与其他权重一样舍入",
+    "Experts quantized too, LoRA on attention only": "专家也量化，仅注意力层用 LoRA",
+    "Quantized scales": "缩放因子也量化",
+    "Unsloth quantizes the scales of NF4's blocks too": "Unsloth 也量化 NF4 各块的缩放因子",
+    "Doubly quantized weights": "权重双重量化",
+    "4.13 bits a weight instead of 4.5: scales are quantized too": "每个权重 4.13 位而非 4.5 位：缩放因子也量化",
+    "arXiv 2305.14314 finds no loss from quantized scales": "arXiv 2305.14314 未发现量化缩放因子带来损失",
+    "Paged AdamW with 8-bit states": "8 位状态的分页 AdamW",
+    "moments take two bytes each, and move to the host when the GPU is full": "矩各占 2 字节，显存不足时移到主机",
+    "a global batch of {tokens} tokens, usual for a model of this size": "全局批量 {tokens} 个 token（此规模的常用值）",
+    "set it with --grad-accum": "可用 --grad-accum 设定",
     "Experts quantized too": "专家也量化",
     "transformers 5 stacks experts in one tensor, which bitsandbytes leaves in 16 bits otherwise": (
         "transformers 5 把专家堆叠成一个张量，bitsandbytes 否则会让它保持 16 位"

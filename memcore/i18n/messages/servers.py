@@ -177,9 +177,6 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "expected a number from 1 to 8, found {value}": "应为 1 到 8 的数，实际为 {value}",
     "GGUF files are not supported yet with {server}": "{server} 暂不支持 GGUF 文件",
     "llama.cpp and Ollama serve them": "可以使用 llama.cpp 或 Ollama",
-    "GGUF files are supported with llama.cpp and Ollama, but not with this server yet": (
-        "llama.cpp 和 Ollama 支持 GGUF 文件，该服务器暂不支持"
-    ),
     "found exl3, which {server} does not load": "值为 exl3，{server} 无法加载",
     "TabbyAPI and ExLlamaV3 load it, but are not supported yet": "TabbyAPI 和 ExLlamaV3 可以加载，但暂不支持",
     "EXL3 with tied embeddings is not supported yet": "暂不支持共享嵌入的 EXL3",

@@ -61,9 +61,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "found {value}, which is neither a file nor one of the {count} models in the catalog": (
         "值为 {value}，既不是文件，也不在目录的 {count} 个模型之中"
     ),
-    "give its config.json, or pass --model with a model of the same shapes": (
-        "请提供其 config.json，或用 --model 给出形状相同的模型"
-    ),
+    "give its config.json, or name a model of the same shapes": "请提供其 config.json，或给出形状相同的模型名称",
     "pass --model {name:s} if it has those shapes, as its name says, or give its config.json": (
         "若各形状与 {name:s} 相同（名称如此表示），请用 --model 给出后者，否则请提供其 config.json"
     ),

@@ -214,6 +214,8 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "'megatron-deepspeed' has no query and key norms and no sliding windows": (
         "'megatron-deepspeed' 没有查询和键的归一化，也没有滑动窗口"
     ),
+    "quantized weights take more GPU memory offloaded, not less": "量化权重卸载后占用的 GPU 显存更多而不是更少",
+    "use {value}": "请使用 {value}",
     "needs {setting} 3, found {stage}": "需要 {setting} 3，当前为 {stage}",
     "applies to {setting} 3, found {stage}": "仅适用于 {setting} 3，当前为 {stage}",
     "supported only with transformers' layers, found {value}": "仅支持 transformers 的层，当前为 {value}",

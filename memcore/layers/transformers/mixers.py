@@ -75,11 +75,12 @@ def run_mixer(
     hidden_states: Tensor, weights: Weights, part: Mixer, context: Context, drop: float = 0.0
 ) -> tuple[Tensor, Tensor | None]:
     """Run one mixer; its scores live as long as its caller refers to them."""
-    scores: list[Tensor | None] = []
+    scores: list[Tensor | None] = [None]
 
     def run(hidden_states: Tensor) -> Tensor:
         mixed, found = MIXERS[mixer_kind(part)](prepared(hidden_states), weights, part, context, drop)
-        scores.append(found)
+        if scores:  # a checkpoint that runs it again returns them to nobody
+            scores[0] = found
         return mixed
 
     return hidden_states.tape.part(run, hidden_states), scores.pop()

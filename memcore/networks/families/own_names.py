@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count, islice
-from math import isqrt
 
 from memcore.errors import ConfigError
 from memcore.networks.families.counting import Config, check_only, unsupported, whole, within
@@ -180,26 +179,57 @@ def grams(config: Config) -> Iterator[Weight]:
     There is a table for each n-gram length and head; each has a prime number of rows.
     """
     text = config.get("text_config", config)
-    layers = within(text, "ple_layer_ids")
     hidden, streams = whole(within(text, "hidden_size"), 2048), whole(within(text, "hc_count"), 4)
     width, kernel = whole(within(text, "ple_embed_dim"), hidden), whole(within(text, "ple_conv_kernel_size"), 4)
     heads = (whole(within(text, "ngram_size"), 3) - 1) * whole(within(text, "heads_per_ngram"), 8)
     step = whole(within(text, "make_ngram_vocab_size_divisible_by"), 128)
     primes = _primes(whole(within(text, "ngram_vocab_size_base"), 20_000_000))
-    for number in layers if isinstance(layers, list) else ():
-        rows = round_up(sum(islice(primes, min(heads, _MOST_HEADS))), step)
+    for number in _layers_with_grams(text, heads):
+        rows = round_up(sum(islice(primes, heads)), step)
         name, inner = f"layers.{number}.ple", streams * hidden
         yield Weight(f"{name}.ngram_embedding", ((rows,), (width // max(heads, 1),)), "embedding")
         rest = width * (inner + hidden) + 3 * inner + kernel * inner
         yield Weight(f"{name}.projections", ((rest,),), "other")
 
 
-_MOST_HEADS = 256
+_MOST_TABLES = 4096
+"""Of n-grams, in all layers: a file with more is not looked through."""
+
+
+def _layers_with_grams(text: object, heads: int) -> list[int]:
+    """Return the layers, counted from 1, in the order in which they take their primes (`Qwen4ExpTextConfig`).
+
+    Raises ConfigError for a number that is no layer's, and where the tables are too many.
+    """
+    listed, layers = within(text, "ple_layer_ids"), range(1, whole(within(text, "num_hidden_layers"), 48) + 1)
+    if not isinstance(listed, list):
+        return []
+    found = {each for each in listed if type(each) is int and each in layers}
+    if heads * len(found) > _MOST_TABLES or not all(type(each) is int and each in layers for each in listed):
+        raise ConfigError.at(
+            "model.ple_layer_ids", "found {}, which is not supported in this family yet", shown(listed)
+        )
+    return sorted(found)
 
 
 def _primes(start: int) -> Iterator[int]:
-    """Yield primes from a number on."""
-    return (each for each in count(start) if each > 1 and all(each % small for small in range(2, isqrt(each) + 1)))
+    """Yield primes from a number below 2**31 on."""
+    return (each for each in count(start) if _is_prime(each))
+
+
+_WITNESSES = (2, 3, 5, 7)
+"""Bases that tell all composites below 3,215,031,751 (OEIS A014233)."""
+
+
+def _is_prime(number: int) -> bool:
+    """Return whether a number is prime, by Miller and Rabin's test."""
+    if number < max(_WITNESSES) or number % 2 == 0:
+        return number in _WITNESSES
+    twos = ((number - 1) & (1 - number)).bit_length() - 1
+    return all(
+        power in (1, number - 1) or any(pow(power, 1 << turn, number) == number - 1 for turn in range(1, twos))
+        for power in (pow(base, number >> twos, number) for base in _WITNESSES if base != number)
+    )
 
 
 _DELTA = {

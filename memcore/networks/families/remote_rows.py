@@ -252,7 +252,7 @@ _ROWS: Mapping[str, Family] = {
         norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"),
         residual=RESIDUAL,
     ),
-    **dict.fromkeys(("bailing_moe", "sarvam_moe"), _BAILING),
+    **dict.fromkeys(("bailing_moe", "llada2_moe", "sarvam_moe"), _BAILING),
     "telechat3": DECODERS["llama"],
     "telechat": Family(
         mixers={"attention": replace(

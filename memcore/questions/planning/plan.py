@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -10,27 +10,30 @@ from types import MappingProxyType
 
 from memcore import registry
 from memcore.config.hardware import Hardware
-from memcore.config.knobs import TIERS, Knob
+from memcore.config.knobs import TIERS, Knob, Settings
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import MODEL, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
 from memcore.formats.tool import Tool
 from memcore.hardware import BOARD_WATTS
+from memcore.memory.estimate import Estimate
 from memcore.messages import Message, joined, listed
 from memcore.questions.costs import Range, seconds_of
 from memcore.questions.describe import when
+from memcore.questions.planning.batches import with_usual_batch
 from memcore.questions.planning.bench import FEW, HEADROOM, Bench, Found, hosted
 from memcore.questions.planning.budget import Budget, budget_of
 from memcore.questions.planning.divisions import asked_of
-from memcore.questions.planning.rows import GOALS, QUALITIES
+from memcore.questions.planning.rows import FULL, GOALS, QUALITIES
 from memcore.questions.planning.serving import Served, Servings
 from memcore.questions.planning.training import Candidate, Trainings
 from memcore.questions.roofline import roofline_for
 from memcore.questions.serving_speed import ServingSpeed, serving_speed
+from memcore.questions.solving import Pieces
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
-from memcore.tools import TOOLS, Exported, exported, tools_of
+from memcore.tools import TOOLS, Exported, exported, loops_of, tools_of
 from memcore.units import format_bytes
 
 KEEP, MOST = 6, 90
@@ -178,7 +181,7 @@ class Proposal:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Return the settings that the plan changes and `exports` does not set, each with the reason."""
+        """Return the settings of the plan that `exports` does not set, each with the reason."""
         return () if self._own is None else self._own.reasons
 
     @cached_property
@@ -186,14 +189,31 @@ class Proposal:
         return self.export()
 
     def export(self, brought: Tool | None = None) -> Exported | None:
-        """Return the plan as its tool's text, and what it changes that is not in the text; None if no format covers it.
+        """Return the plan as its tool's text, and what is not in the text; None if no format covers it.
 
         `brought` is the tool whose file the job came in, which is written again where it runs the plan. Where nobody
-        named a tool, or that one does not have the plan's method, it is the first of those whose text says most of what
-        the plan changes.
+        named a tool, or that one does not have the plan's method, it is the first of those whose text says most of it.
         """
         found = self._exported(brought)
         return found if brought is None or self._is_said_by(brought, found) else self._own
+
+    @cached_property
+    def is_said(self) -> bool:
+        """Return whether a tool's text says all of the plan, but for the hardware that it runs on."""
+        return self._own is not None and not self.unsaid
+
+    @property
+    def unsaid(self) -> frozenset[str]:
+        """Return the settings that the tool's text does not say, but for the hardware."""
+        own = self._own
+        if own is None:
+            return frozenset()
+        return frozenset(each for each in own.left_out if not each.startswith("hardware.")).difference(own.wanted)
+
+    @property
+    def spare(self) -> frozenset[str]:
+        """Return settings of changes that cost nothing, without which the job is the same and needs more memory."""
+        return frozenset(path for knob in self.knobs if not knob.source for path in knob.to)
 
     def is_run_by(self, tool: Tool) -> bool:
         """Return whether a tool has the plan's engine and method, so that its file says them."""
@@ -205,16 +225,19 @@ class Proposal:
 
     def _exported(self, brought: Tool | None) -> Exported | None:
         taken = {each.path: each.value for each in self.found.assumptions}
-        changed = {MODEL, *(each.path for each in self.changes)}
+        given = (path for path in self.asked.values if path.startswith(("training.", "engine.", "parallelism.")))
+        told = {MODEL, *given, *(each.path for each in self.changes)}
         best: Exported | None = None
+        least: tuple[int, int] | None = None
         for tool in tools_of(self.config, brought):
             with suppress(MemcoreError):
                 found = exported(self.config, tool.name, taken)
-                lost = [each for each in zip(found.left_out, found.reasons, strict=True) if each[0] in changed]
-                if best is None or len(lost) < len(best.left_out):
-                    left, reasons = tuple(path for path, _ in lost), tuple(why for _, why in lost)
-                    best = replace(found, left_out=left, reasons=reasons)
-            if best is not None and not best.left_out:
+                lost = [each for each in zip(found.left_out, found.reasons, strict=True) if each[0] in told]
+                left, reasons = tuple(path for path, _ in lost), tuple(why for _, why in lost)
+                loses = len(set(left) - self.spare), len(left)
+                if least is None or loses < least:
+                    best, least = replace(found, left_out=left, reasons=reasons), loses
+            if least is not None and not least[1]:
                 break
         return best
 
@@ -256,6 +279,8 @@ class Planned:
     """What limits the job, if no plan keeps both the work and the hardware; else None."""
     estimates: int
     """The number of estimates made."""
+    assumed: str | None = None
+    """What the plans take for granted of a job that leaves it open, its global batch; None: nothing."""
 
     def __repr__(self) -> str:
         """Return what the plans are called; `print` shows them whole."""
@@ -337,25 +362,37 @@ def plan_by_piece(
     if found.capacity is None:
         message = "a plan needs a GPU model; name one with --accelerator, or set --gpu-memory"
         raise ConfigError.at(Hardware.accelerator, message)
-    search = (
-        Servings(asked, found, bench, tiers)
-        if isinstance(found, ServingEstimate)
-        else Trainings(asked_of(asked, found.job), bench, tiers)
-    )
+    search, assumed = _search(asked, found, bench, tiers, goal)
     chosen: tuple[Proposal, ...] = ()
+    known: dict[int, Proposal] = {}
     for candidates in search.candidates():
         if candidates is None:
             yield None
             continue
         proposals = map(partial(_proposal, found, bench), candidates)
         chosen = _chosen(proposals, TOOLS.get(tool or ""), keep)
-        first = tuple(each for each in chosen if each.safe and each.host_room is None)
+        is_said = tool is not None or isinstance(found, ServingEstimate)
+        if not is_said:
+            chosen = yield from _said(chosen, bench, known)
+        first = tuple(each for each in chosen if each.safe and each.host_room is None and (is_said or each.is_said))
         if len(first) == keep:
             break
-        yield Planned(asked, found, first, None, bench.count)
+        yield Planned(asked, found, first, None, bench.count, assumed)
     kept = [each for each in chosen if each.tier not in ("work", "hardware")]
     because = None if kept else _because(search.leanest or found)
-    yield Planned(asked, found, chosen, because, bench.count)
+    yield Planned(asked, found, chosen, because, bench.count, assumed)
+
+
+def _search(
+    asked: Config, found: Found, bench: Bench, tiers: Sequence[str], goal: str
+) -> tuple[Servings | Trainings, str | None]:
+    """Return what looks for plans, and what it assumes."""
+    if isinstance(found, ServingEstimate):
+        return Servings(asked, found, bench, tiers), None
+    job, assumed = asked_of(asked, found.job), None
+    if goal == "pre-train":
+        job, assumed = with_usual_batch(job, found.job.model.parameters)
+    return Trainings(job, bench, tiers, full=goal == FULL), assumed
 
 
 def _tiers(goal: str, quality: str) -> tuple[str, ...]:
@@ -390,6 +427,57 @@ def _chosen(proposals: Iterable[Proposal], tool: Tool | None, keep: int) -> tupl
     named = {id(each) for each in own}
     more = _different((each for each in every if id(each) not in named), keep) if len(own) < FEW else []
     return (*own, *more)[:keep]
+
+
+def _said(chosen: Sequence[Proposal], bench: Bench, known: dict[int, Proposal]) -> Pieces[tuple[Proposal, ...]]:
+    """Return plans as a tool runs them; those that no tool's text says only where there are few others, as the last.
+
+    Before these stand those that are safe no more where a training loop is named; then comes other hardware.
+
+    `known`: what came of plans that were chosen before, by the identity of their estimate.
+    """
+    for each in chosen:
+        if id(each.found) not in known:
+            known[id(each.found)] = yield from _in_a_loop(each, bench)
+    pairs = [(known[id(each.found)], each.safe) for each in chosen]
+    pairs.sort(key=lambda pair: (pair[0].tier in ("work", "hardware"), not pair[0].is_said, pair[1] > pair[0].safe))
+    said = sum(each.is_said for each, _ in pairs)
+    return tuple(each for each, _ in pairs if each.is_said or said < FEW)
+
+
+def _in_a_loop(each: Proposal, bench: Bench) -> Pieces[Proposal]:
+    """Return a plan as the first tool runs all of it: one that needs no name, or a training loop that nobody named.
+
+    A loop has defaults of its own. What costs nothing is left to a tool that has no word for it.
+    """
+    if each.is_said:
+        return each
+    for loop in (None, *loops_of(each.config)):
+        again = each if loop is None else (yield from _with(each, loop.needs, loop.title, bench))
+        if again is not None and again.is_said:
+            return again
+        if again is not None and again.unsaid <= each.spare:
+            left = {path: each.asked.get(path) for path in again.unsaid}
+            for changes in (*([_LIGER] if Training.loss in left else []), left):
+                other = yield from _with(again, changes, again.way, bench)
+                if other is not None and other.is_said:
+                    return other
+    return each
+
+
+_LIGER: Settings = {Training.implementation: "liger"}
+"""All of Liger's kernels, where a tool has its fused loss with the others alone (ms-swift, `use_liger_kernel`)."""
+
+
+def _with(each: Proposal, changes: Mapping[str, object], way: str, bench: Bench) -> Pieces[Proposal | None]:
+    """Return a plan with some changes; None if it is refused or does not fit."""
+    bench.most = max(bench.most, bench.count + 1)
+    found = yield from bench.with_(each.config, changes)
+    if not isinstance(found, Estimate) or not bench.holds(found):
+        return None
+    cost, safe = bench.cost(found), bench.safe(found)
+    knobs = tuple(knob for knob in each.knobs if changes.keys().isdisjoint(knob.to))
+    return replace(each, way=way, found=found, knobs=knobs, seconds=seconds_of(cost), tokens=cost.tokens, safe=safe)
 
 
 _HARDWARE = frozenset({Hardware.num_gpus, Hardware.accelerator})

@@ -11,11 +11,15 @@ from dataclasses import replace
 from memcore import registry
 from memcore.config.knobs import TIERS, Knob, Method, Settings
 from memcore.config.training import Training
+from memcore.networks.adapter_kinds import ADAPTER_KINDS
 from memcore.networks.adapters import mixer_names
 from memcore.trace.job import Job
 
+FULL = "full-fine-tune"
+"""The goal that no adapter keeps: all weights are trained."""
 GOALS: Mapping[str, tuple[str, ...]] = {
     "fine-tune": ("same", "states", "method", "quantized", "transfer"),
+    FULL: ("same", "states", "method", "transfer"),
     "pre-train": ("same", "states", "transfer"),
 }
 """Tiers that keep the goal; all work on the hardware that there is."""
@@ -79,9 +83,28 @@ _INT8 = Knob(
     title="Frozen weights in int8",
     to={Training.quantization: "int8"},
     when=_NF4.when,
+    alone=True,
     why="frozen weights take a byte each",
     quality="weights are rounded to 8 bits, outliers are not; arXiv 2208.07339 reports the same scores as 16 bits",
-    source="arXiv 2208.07339; bitsandbytes, nn/modules.py, Linear8bitLt",
+    source="arXiv 2208.07339; bitsandbytes, nn/modules.py, Linear8bitLt; "
+    "LLaMA-Factory, model/model_utils/quantization.py",
+)
+_DOUBLE = Knob(
+    title="Doubly quantized weights",
+    to={Training.quantization: "nf4-double"},
+    when={Training.quantization: ("nf4",)},
+    why="4.13 bits a weight instead of 4.5: scales are quantized too",
+    quality="arXiv 2305.14314 finds no loss from quantized scales",
+    source="arXiv 2305.14314, section 3; bitsandbytes, functional.py, quantize_4bit, compress_statistics",
+)
+_PAGED = Knob(
+    title="Paged AdamW with 8-bit states",
+    to={Training.optimizer.name: "paged-adamw-8bit", Training.optimizer.implementation: None},
+    when={Training.optimizer.name: (None, "adamw", "adam"), Training.adapter.type: tuple(ADAPTER_KINDS)},
+    alone=True,
+    why="moments take two bytes each, and move to the host when the GPU is full",
+    quality=_EIGHT_BITS.quality,
+    source="arXiv 2305.14314, section 3; bitsandbytes, optim/adamw.py; axolotl, utils/schemas/validation.py",
 )
 _NARROW = (None, "bf16", "fp16", "fp16-mixed", "fp8-mixed")
 _BASE = Knob(
@@ -117,6 +140,8 @@ _COMMON: tuple[Method, ...] = (
     Method("quantized", (_LORA_AT_ATTENTION, _NF4), narrow=True),
     Method("quantized", (_INT8,), near=True),
     Method("quantized", (_NF4,)),
+    Method("quantized", (_DOUBLE, _PAGED), narrow=True),
+    Method("quantized", (_DOUBLE,), narrow=True),
 )
 """Of every trainer."""
 _OWN = (each for module in registry.engine_modules("knobs") for each in getattr(module, "METHODS", ()))

@@ -8,21 +8,19 @@ from dataclasses import field, replace
 from itertools import islice
 from math import log
 
-from memcore import registry
 from memcore.config.defaults import value_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
-from memcore.config.knobs import TIERS, Knob, Method, Settings, Way
-from memcore.config.settings import Config
+from memcore.config.knobs import TIERS, Knob, Method, Way
 from memcore.config.training import Training
 from memcore.memory.estimate import Estimate
 from memcore.messages import Message
-from memcore.networks.catalog import full_name
 from memcore.questions.advising.changes import CHANGES, applicable
 from memcore.questions.costs import USUAL_SPREAD
 from memcore.questions.planning.bench import FEW, Bench, SpentError, at_last, fits_a_node, gathered, larger, usable_of
 from memcore.questions.planning.divisions import Asked, Division, divisions
 from memcore.questions.planning.rows import METHODS
+from memcore.questions.planning.ways import has_code, ways_of
 from memcore.questions.solving import Pieces
 from memcore.records import dataclass
 from memcore.trace.job import Job
@@ -84,7 +82,8 @@ class Candidate:
         worse = self.safe < other.safe or self.strains > other.strains or self.spills > other.spills
         if worse or "hardware" in (self.tier, other.tier):
             return False
-        less = (_ORDER.index(self.tier), self.method) < (_ORDER.index(other.tier), other.method)
+        mine, others = ((_ORDER.index(each.tier), each.method) for each in (self, other))
+        less = mine < others or (mine == others and self.safe and not (other.safe or other.bold))
         frees = other.found.device.expected < self.found.device.low
         return less and self.seconds <= _ALIKE * other.seconds and not frees
 
@@ -186,6 +185,8 @@ class Trainings:
     """What was tried and is not safe on the GPUs that the job has, by the tier of the method, or of the transfer."""
     elsewhere: list[Estimate] = field(default_factory=list)
     """The same on the hardware that was tried last."""
+    full: bool = False
+    """All weights are to be trained: no method with adapters is a choice."""
     trains_all: bool = False
     """A plan that gives up little trains all weights."""
 
@@ -219,7 +220,7 @@ class Trainings:
             for method in methods:
                 yield from at_last(self.bench, found, self._larger(method), most)
                 yield from at_last(self.bench, found, self._more_hardware(method), most)
-        if not found:
+        if not any(each.safe and each.tier not in _LESS for each in found):
             yield from at_last(self.bench, found, self._less_work(), most)
         for method in methods:
             if not found:
@@ -257,13 +258,22 @@ class Trainings:
         spare = not any(each.safe for each in earlier)
         job = yield from self._job()
         done: set[int] = set()
+        loops: set[tuple[int, object]] = set()
         safe = False
+        more: list[set[str]] = []
         for frame in self._frames(tier, job, spare=spare):
-            if (tier != "same" and id(frame.method) in done) or (frame.method.narrow and safe):
+            if (tier != "same" and id(frame.method) in done) or (frame.method.narrow and (safe or not spare)):
                 continue
+            loop = (id(frame.method), frame.way.settings.get(EngineSettings.type))
+            titles = {each.title for each in frame.rows}
+            if loop in loops or any(titles < each for each in more):
+                continue  # another loop of the same engine has a plan; or more changes were not enough
             found = yield from self._divided(frame, 1 if done or tier != "same" else _FITTING, earlier)
             yield from found
             safe |= any(each.safe for each in found)
+            more += [titles] if frame.method.narrow else []
+            if EngineSettings.framework in frame.way.settings and any(each.safe for each in found):
+                loops.add(loop)
             if any(each.safe and not any(other.beats(each) for other in earlier) for each in found):
                 done.add(id(frame.method))
                 self.trains_all |= tier != "same" and not any(Training.adapter.type in each.to for each in frame.knobs)
@@ -275,11 +285,12 @@ class Trainings:
                 method.spare and self.trains_all
             )
             moves = tier == "transfer"
-            rows = _rows_of(method, job) if wanted and not (moves and method.near) else None
-            if rows is None or (tier in ("states", "method") and self._is_hopeless(job)):
+            rows = _rows_of(method, job, self.asked.gpus) if wanted and not (moves and method.near) else None
+            adapted = self.full and any(Training.adapter.type in each.to for each in rows or ())
+            if rows is None or adapted or (tier in ("states", "method") and self._is_hopeless(job)):
                 continue
             for way in ways_of(self.asked, spare=moves):
-                if not _has_code(way, _merged(rows)):
+                if not has_code(way, self.asked.config, _merged(rows)):
                     continue
                 if moves:
                     yield from (Frame(self.asked, way, method, rows, each, tier=tier) for each in way.transfers)
@@ -288,7 +299,8 @@ class Trainings:
 
     def _is_hopeless(self, job: Job) -> bool:
         """Return whether all GPUs together hold less than the weights alone take in 16 bits."""
-        return job.capacity is not None and 2 * job.model.parameters > job.capacity * self.asked.gpus
+        whole = job.config[Training.quantization] is None
+        return whole and job.capacity is not None and 2 * job.model.parameters > job.capacity * self.asked.gpus
 
     def _job(self) -> Pieces[Job]:
         found = yield from self.bench.at(self.asked.config)
@@ -572,9 +584,9 @@ class Trainings:
         job = yield from self._job()
         self.elsewhere.clear()
         for each in METHODS:
-            rows = _rows_of(each, job) if each.tier == method else None
+            rows = _rows_of(each, job, asked.gpus) if each.tier == method else None
             if rows is not None:
-                for way in ways_of(asked, spare=False):
+                for way in (way for way in ways_of(asked, spare=False) if has_code(way, asked.config, _merged(rows))):
                     found = yield from self._divided(Frame(asked, way, each, rows, extra=extra, tier=tier), 1)
                     if found:
                         return found[0]
@@ -596,9 +608,13 @@ def _merged(knobs: Sequence[Knob]) -> dict[str, object]:
 
 
 def _needed(frame: Frame) -> Iterator[tuple[Knob, ...]]:
-    """Yield what a method may need besides its own rows, what frees most first."""
-    experts, quantizes = frame.way.experts, any(Training.quantization in knob.to for knob in frame.rows)
-    if experts is not None and frame.asked.experts > 1 and quantizes:
+    """Yield what a method may need besides its own rows, what frees most first.
+
+    Quantized experts have no adapters (axolotl, docs/expert_quantization.qmd: `lora_target_linear` is not compatible).
+    """
+    experts, rows = frame.way.experts, _merged(frame.rows)
+    everywhere = rows.get(Training.adapter.target_modules, frame.asked.config[Training.adapter.target_modules])
+    if experts is not None and frame.asked.experts > 1 and Training.quantization in rows and everywhere != "all-linear":
         yield (experts,)
     for more in frame.method.alternatives:
         yield (Knob(title="", to=more, why="", source=""),) if more else ()
@@ -627,9 +643,9 @@ def _free_of(job: Job, way: Way) -> Iterator[Knob]:
             yield Knob(title=row.title, to=changes, why=row.note, source="")
 
 
-def _rows_of(method: Method, job: Job) -> tuple[Knob, ...] | None:
-    """Return the rows of a method with all that they set of a job; None if one of them does not apply."""
-    found = [_row_of(knob, job) for knob in method.knobs]
+def _rows_of(method: Method, job: Job, gpus: int) -> tuple[Knob, ...] | None:
+    """Return the rows of a method with all that they set of a job on some GPUs; None if one of them does not apply."""
+    found = [_row_of(knob, job) if gpus == 1 or not knob.alone else None for knob in method.knobs]
     rows = tuple(each for each in found if each is not None)
     return rows if len(rows) == len(found) else None
 
@@ -644,52 +660,3 @@ def _row_of(knob: Knob, job: Job) -> Knob | None:
 
 def _applies(knob: Knob, job: Job) -> bool:
     return all(value_of(job.config, job.assumptions, path) in values for path, values in knob.when.items())
-
-
-def ways_of(asked: Asked, *, spare: bool) -> list[Way]:
-    """Ways to run a job: those of the engine that its config names, else all that experts choose from."""
-    named = asked.config[EngineSettings.type]
-    found: list[Way] = []
-    for engine in registry.TRAINERS if named is None else _engines(named):
-        found += registry.own(engine, "knobs", "WAYS")
-    if named is None:
-        stacked = 1 < asked.experts < asked.gpus
-        found = [each for each in found if not each.named and (spare or not each.spare or (each.flat and stacked))]
-    able = [each for each in found if each.alone in (None, asked.gpus == 1)]
-    kept = [each for each in able if _keeps(asked.config, each.settings) and _runs(asked.config, each)]
-    if asked.config.get(EngineSettings.framework) is None and kept:
-        return kept
-    engine = named or ("none" if asked.gpus == 1 else registry.USUAL_TRAINER)
-    ways: Sequence[Way] = registry.own(engine, "knobs", "WAYS")
-    first = ways[0]
-    title = next((each.title for each in ways if _agrees(asked.config, each.settings)), engine)
-    return [replace(first, title=title, settings={})]
-
-
-def _agrees(config: Config, settings: Settings) -> bool:
-    """Return whether a config says nothing else than some settings."""
-    return all(config.get(path) in (None, value) for path, value in settings.items())
-
-
-def _engines(named: str) -> tuple[str, ...]:
-    """Return the engine that is named, and those that its users move on to."""
-    return (named, *registry.engine_module(named, "knobs").NEXT.get(named, ()))
-
-
-def _keeps(config: Config, settings: Settings) -> bool:
-    """Return whether a way runs the layers that a config names."""
-    given = config.get(Training.implementation)
-    return given is None or settings.get(Training.implementation, given) == given
-
-
-def _runs(config: Config, way: Way) -> bool:
-    """Return whether a way has code for a job, as who names its layers says that it has."""
-    if config.get(Training.implementation) is not None:
-        return True
-    known = way.models is None or (isinstance(config.model, str) and full_name(config.model) in way.models)
-    return known and _has_code(way, {path: config.get(path) for path in way.only})
-
-
-def _has_code(way: Way, settings: Settings) -> bool:
-    """Return whether a way has code for some settings."""
-    return all(settings[path] in values for path, values in way.only.items() if path in settings)

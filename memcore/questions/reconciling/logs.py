@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 
+from memcore.errors import MemcoreError, problems_of
+from memcore.formats.notebooks import code_of
 from memcore.questions.reconciling.lines import FIRST, LEAST, LINES, STARTS, SUM, UNITS, Line, Meaning
 from memcore.records import dataclass
 from memcore.units import GB, GiB, MiB
@@ -82,6 +84,15 @@ def sightings(text: str) -> tuple[Sighting, ...]:
                 kept.read(index, line, number)
     named = tuple(_combined(kept.sightings()))
     return named or tuple(_unnamed(plain))
+
+
+def is_log(text: str, error: MemcoreError) -> bool:
+    """Return whether a text that no reader of configs takes, for this error, is what a run printed.
+
+    A document may show commands and errors of runs too, and so may code.
+    """
+    commands = any(each.path == "the command" for each in problems_of(error))
+    return not commands and code_of(text) is None and any(each.tool for each in sightings(text))
 
 
 def _of_one_start(plain: str) -> str:

@@ -16,7 +16,7 @@ from memcore.errors import UnsupportedError
 ABSENT = frozenset((
     *("big_bird", "blip", "canine", "clap", "codegen", "cogvlm", "cogvlm_video", "convbert", "convnext"),
     *("convnextv2", "cpmant", "csm", "data2vec-audio", "deberta", "deberta-v2", "donut-swin", "Dream", "efficientnet"),
-    *("Emu3", "encodec", "llada", "sdar", "xlstm"),
+    *("Emu3", "encodec", "llada", "llada2_moe", "sdar", "xlstm"),
     *("flaubert", "funnel", "glm_image", "gpt_neo", "gpt_neox_japanese", "gpt_neox_reward_model", "hubert", "ibert"),
     *("jina-bert", "lasr_ctc", "layoutlmv3", "lilt", "longformer", "luke", "lxmert", "markuplm", "megatron-bert"),
     *("mixformer-sequential", "mobilenet_v2", "moss", "mpnet", "mra", "nvembed", "nystromformer", "openai-gpt"),

@@ -91,6 +91,9 @@ def zero_plan(read: Defaults, precision: Precision) -> ZeroPlan:
         read.refuse(_OPTIMIZER, "found {!r}; needs {}; allowed: {}", "nvme", "engine.zero_stage 3", "none, cpu")
     if parameters != "none" and stage < 3:
         read.refuse(_PARAM, "found {!r}; needs {} 3, found {}", parameters, _STAGE, stage)
+    if parameters != "none" and read.given(Training.quantization) is not None:
+        message = "found {!r}; quantized weights take more GPU memory offloaded, not less; use {!r}"
+        read.refuse(_PARAM, message, parameters, "none")  # peft, docs/source/accelerate/deepspeed.md, Caveats
     for path in _ONLY_3 if stage < 3 else ():
         if read.given(path) is not None:
             read.refuse(path, "applies to {} 3, found {}", _STAGE, stage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from memcore.config.engine import EngineSettings
 from memcore.config.knobs import Knob, Method, Settings, Way
@@ -78,19 +79,31 @@ def uneven(layers: int, stages: int) -> Mapping[str, object]:
 
 
 _DIVIDES = frozenset({"tensor", "stages", "context", "experts"})
+_CORE = Way(
+    title="Megatron-Core",
+    settings={EngineSettings.type: "megatron"},
+    free=_FREE,
+    divides=_DIVIDES,
+    uneven=uneven,
+    degrees=_DEGREES,
+    transfers=(_TO_HOST,),
+    only={Training.adapter.type: (None,)},
+    alone=False,
+)
+
+
+def _in(framework: str, title: str) -> Way:
+    """Return a training loop around Megatron-Core, whose scripts train no adapters."""
+    return replace(
+        _CORE,
+        title=title,
+        settings={**_CORE.settings, EngineSettings.framework: framework},
+        only={Training.adapter.type: ("lora", "dora")},
+    )
+
+
 WAYS: Mapping[str, tuple[Way, ...]] = {
-    "megatron": (
-        Way(
-            title="Megatron-Core",
-            settings={EngineSettings.type: "megatron"},
-            free=_FREE,
-            divides=_DIVIDES,
-            uneven=uneven,
-            degrees=_DEGREES,
-            transfers=(_TO_HOST,),
-            alone=False,
-        ),
-    ),
+    "megatron": (_CORE, _in("ms-swift", "Megatron-SWIFT"), _in("megatron-bridge", "Megatron Bridge")),
     "megatron-fsdp": (
         Way(
             title="Megatron-FSDP",

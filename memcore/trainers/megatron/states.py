@@ -57,38 +57,14 @@ _KEPT = (MegatronSettings.exp_avg_dtype, MegatronSettings.exp_avg_sq_dtype)
 def states_of(read: Defaults, precision: str) -> States:
     """Return the dtypes of a job."""
     half = {"fp16-mixed": "fp16", "fp16": "fp16", "fp32": "fp32"}.get(precision, "bf16")
-    name = read.take(Training.optimizer.name, "adam", "Megatron's default")
-    if name not in _MOMENTS:
-        read.refuse(Training.optimizer.name, "found {!r}; supported with Megatron: {}", name, joined(", ", _MOMENTS))
-    if read.given(Training.optimizer.implementation) not in (None, "fused"):
-        found = read.given(Training.optimizer.implementation)
-        read.refuse(Training.optimizer.implementation, "found {!r}; Megatron's optimizers are always 'fused'", found)
-    momentum = read.given(Training.optimizer.momentum)
-    if momentum is not None and (name != "sgd" or not momentum):
-        has = "must be above 0" if name == "sgd" else Message("applies to {}, found {!r}", "sgd", name)
-        read.refuse(Training.optimizer.momentum, "found {}; {}", momentum, has)
+    name = _optimizer(read)
     strategy = _strategy(read)
     whole = _whole(read, name, strategy)
-    sharded = (
-        bool(read.take(MegatronSettings.distributed_optimizer, False)) if strategy is None else strategy != "no_shard"
-    )
-    sharded = sharded and whole != "ping-pong"
+    divides = strategy != "no_shard" if strategy else bool(read.take(MegatronSettings.distributed_optimizer, False))
+    sharded = divides and whole != "ping-pong"
     gradient = _gradient(read, half)
-    aware = bool(read.given(MegatronSettings.precision_aware_optimizer))
-    if aware and not sharded:
-        read.refuse(
-            MegatronSettings.precision_aware_optimizer,
-            "found {}; needs {}",
-            "true",
-            MegatronSettings.distributed_optimizer,
-        )
-    if not aware:
-        for setting in (*_MAIN, *_KEPT):
-            if read.given(setting) not in (None, "fp32"):
-                read.refuse(setting, "applies to {}", MegatronSettings.precision_aware_optimizer)
-    moments: tuple[str, ...] = _MOMENTS.get(name, ())
-    if aware:
-        moments = tuple(read.given(setting) or "fp32" for setting in _KEPT)
+    aware = _is_precision_aware(read, sharded=sharded)
+    moments = tuple(read.given(setting) or "fp32" for setting in _KEPT) if aware else _MOMENTS.get(name, ())
     fraction = _offloaded(read)
     decoupled = aware and _decoupled(read, fraction)
     master = None if half == "fp32" else _remainders(read, half) if decoupled else "fp32"
@@ -109,6 +85,34 @@ def states_of(read: Defaults, precision: str) -> States:
         shares_parameters=strategy == "optim_grads_params",
         outer=_outer(read, strategy),
     )
+
+
+def _optimizer(read: Defaults) -> str:
+    """Return the optimizer's name, after its implementation and momentum have been checked."""
+    name = str(read.take(Training.optimizer.name, "adam", "Megatron's default"))
+    if name not in _MOMENTS:
+        read.refuse(Training.optimizer.name, "found {!r}; supported with Megatron: {}", name, joined(", ", _MOMENTS))
+    implementation = read.given(Training.optimizer.implementation)
+    if implementation not in (None, "fused"):
+        said = "found {!r}; Megatron's optimizers are always 'fused'"
+        read.refuse(Training.optimizer.implementation, said, implementation)
+    momentum = read.given(Training.optimizer.momentum)
+    if momentum is not None and (name != "sgd" or not momentum):
+        has = "must be above 0" if name == "sgd" else Message("applies to {}, found {!r}", "sgd", name)
+        read.refuse(Training.optimizer.momentum, "found {}; {}", momentum, has)
+    return name
+
+
+def _is_precision_aware(read: Defaults, *, sharded: bool) -> bool:
+    """Return whether the optimizer chooses the dtypes of its states; only then do their settings apply."""
+    path = MegatronSettings.precision_aware_optimizer
+    aware = bool(read.given(path))
+    if aware and not sharded:
+        read.refuse(path, "found {}; needs {}", "true", MegatronSettings.distributed_optimizer)
+    for setting in () if aware else (*_MAIN, *_KEPT):
+        if read.given(setting) not in (None, "fp32"):
+            read.refuse(setting, "applies to {}", path)
+    return aware
 
 
 def _check_dtypes(read: Defaults, half: str, master: str | None) -> None:

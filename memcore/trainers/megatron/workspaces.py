@@ -156,29 +156,49 @@ class Workspaces:
 
     def _memory_buffer(self) -> Iterator[Entry]:
         """Megatron's own buffer, as large as its largest use."""
-        plan, recipe, sizes = self.job.recipe.plan(MegatronPlan), self.job.recipe, self.job.sizes
-        uses: list[Entry] = []
-        local = recipe.implementation == "megatron-local"
+        plan, recipe = self.job.recipe.plan(MegatronPlan), self.job.recipe
+        uses: dict[str, Shape | None] = {
+            "gather_buffer": ("s", "b", "h") if plan is not None and plan.sequence and self._gathers() else None,
+            "score_buffer": self._scores(),
+            "expert_buffer": None if plan is None else self._gathered_tokens(plan),
+        }
         dtype = recipe.precision.compute
+        entries = [
+            self.entry(rule, "", shape, dtype, 1, _FROM_FIRST_USE) for rule, shape in uses.items() if shape is not None
+        ]
+        if entries:
+            yield max(entries, key=lambda entry: product(entry.shape, self.job.sizes))
+
+    @property
+    def _is_local(self) -> bool:
+        """Return whether layers are Megatron's own, without TransformerEngine."""
+        return self.job.recipe.implementation == "megatron-local"
+
+    def _gathers(self) -> bool:
+        """Return whether a linear layer gathers the sequence; a frozen head does it for itself.
+
+        Source: core/tensor_parallel/layers.py (`linear_with_frozen_weight`).
+        """
         network = self.job.chunks[-1].share.network
-        # A frozen head gathers for itself (`linear_with_frozen_weight`).
-        frozen = not any(learns(each, network) for each in network.embedding_and_head.head.weights("head"))
-        shared_out = network.embedding_and_head.predicts and network.embedding_and_head.head.split is not None
-        gathers = (local or shared_out) and not frozen
-        if plan is not None and plan.sequence and gathers:
-            uses.append(self.entry("gather_buffer", "", ("s", "b", "h"), dtype, 1, _FROM_FIRST_USE))
-        scored = recipe.network.kinds if local and recipe.attention == "math" else ()
-        heads = [mixer.heads.query for layer in scored for mixer in layer.mixers if hasattr(mixer, "heads")]
-        if heads:
-            uses.append(self.entry("score_buffer", "", ("b", heads[0], "s", "s"), dtype, 1, _FROM_FIRST_USE))
-        experts = plan.experts if plan is not None and self.content.routed else None
-        shared = experts is not None and (experts.parallel or experts.tensor)
-        if plan is not None and experts is not None and shared and experts.dispatcher == "allgather":
-            sent = next(ffn.latent[0].outer if ffn.latent else ("h",) for ffn, *_ in self.content.routed)
-            everyone: Shape = ("etp", "ep", *self._tokens(plan), *sent)
-            uses.append(self.entry("expert_buffer", "", everyone, dtype, 1, _FROM_FIRST_USE))
-        if uses:
-            yield max(uses, key=lambda entry: product(entry.shape, sizes))
+        ends = network.embedding_and_head
+        splits_head = ends.predicts and ends.head.split is not None
+        return (self._is_local or splits_head) and any(learns(each, network) for each in ends.head.weights("head"))
+
+    def _scores(self) -> Shape | None:
+        """Return the shape of attention's scores, where it keeps them in the buffer."""
+        recipe = self.job.recipe
+        scored = recipe.network.kinds if self._is_local and recipe.attention == "math" else ()
+        heads = (mixer.heads.query for layer in scored for mixer in layer.mixers if hasattr(mixer, "heads"))
+        query = next(heads, None)
+        return None if query is None else ("b", query, "s", "s")
+
+    def _gathered_tokens(self, plan: MegatronPlan) -> Shape | None:
+        """Return the shape of the tokens of all ranks that share experts, where an all-gather brings them."""
+        experts = plan.experts if self.content.routed else None
+        if experts is None or experts.dispatcher != "allgather" or not (experts.parallel or experts.tensor):
+            return None
+        sent = next(ffn.latent[0].outer if ffn.latent else ("h",) for ffn, *_ in self.content.routed)
+        return ("etp", "ep", *self._tokens(plan), *sent)
 
     def _tokens(self, plan: MegatronPlan) -> Shape:
         """Return the tokens that a rank routes."""

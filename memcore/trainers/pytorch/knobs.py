@@ -8,6 +8,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.knobs import Knob, Method, Settings, Way
 from memcore.config.parallelism import Parallelism
 from memcore.config.training import Training
+from memcore.networks.adapters import mixer_names
 from memcore.trace.changes import Change, Changes
 from memcore.trace.job import Job
 from memcore.trainers.pytorch.flavors import FLAVORS
@@ -88,6 +89,19 @@ _TITAN: Mapping[str, tuple[object, ...]] = {
 Adapters are chosen in Python (components/lora.py); only releases of 2025 stepped in the backward pass
 (components/optimizer.py).
 """
+_SCALES = Knob(
+    title="Quantized scales",
+    to={Training.quantization: "nf4-double"},
+    when={Training.quantization: ("nf4",)},
+    why="Unsloth quantizes the scales of NF4's blocks too",
+    source="unsloth, models/llama.py, bnb_4bit_use_double_quant",
+)
+_UNSLOTH: Mapping[str, tuple[object, ...]] = {
+    Training.adapter.type: ("lora", "rslora"),
+    Training.quantization: (None, "nf4", "nf4-double"),
+    Training.method.name: (None, "sft"),
+}
+"""What Unsloth is for: adapters, whose kernels it has (unsloth, kernels/fast_lora.py); full training runs as in TRL."""
 WAYS: Mapping[str, tuple[Way, ...]] = {
     "none": (
         Way(
@@ -96,6 +110,15 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
             degrees=PLAIN_DEGREES,
             transfers=(_SAVED_TO_HOST,),
             experts=_EXPERTS,
+            alone=True,
+        ),
+        Way(
+            title="Unsloth",
+            settings={_TYPE: "none", _LAYERS: "unsloth", EngineSettings.framework: "unsloth"},
+            free=(_SCALES,),
+            degrees=PLAIN_DEGREES,
+            transfers=(_SAVED_TO_HOST,),
+            only=_UNSLOTH,
             alone=True,
         ),
     ),
@@ -251,5 +274,32 @@ _EIGHT_BITS = Knob(
     quality="both moments are quantized in blocks of 256, and there is no gradient clipping",
     source="torchtune, recipes/configs/llama3_1/8B_full_single_device.yaml",
 )
-METHODS = (Method("states", (_EIGHT_BITS,), spare=True), Method("method", (_ADAFACTOR,), spare=True))
+
+
+def _at_attention(job: Job) -> Settings | None:
+    """Linear layers of attention, where experts have adapters too; None for a model without experts."""
+    if "E" not in job.model.sizes:
+        return None
+    everywhere = job.config[Training.adapter.target_modules] in (None, "all-linear")
+    return {Training.adapter.target_modules: mixer_names(job.model.network)} if everywhere else {}
+
+
+_EXPERTS_TOO = Knob(
+    title="Experts quantized too, LoRA on attention only",
+    to=_EXPERTS.to,
+    when={
+        Training.adapter.type: ("lora", "rslora", "dora"),
+        Training.quantization: ("nf4", "nf4-double", "fp4", "fp4-double", "int8"),
+        TorchSettings.quantize_moe_experts: (None, False),
+    },
+    made=_at_attention,
+    why=_EXPERTS.why,
+    quality="experts learn nothing, and their weights are rounded like the others",
+    source="axolotl, docs/expert_quantization.qmd",
+)
+METHODS = (
+    Method("states", (_EIGHT_BITS,), spare=True),
+    Method("method", (_ADAFACTOR,), spare=True),
+    Method("quantized", (_EXPERTS_TOO,)),
+)
 """Ways to train that need something which only these engines have."""

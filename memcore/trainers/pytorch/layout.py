@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import prod
 
 from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
@@ -155,30 +156,16 @@ def _exchanges(read: Defaults, model: Model, ranks: int, sizes: Mapping[str, int
 
 def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
     """GPUs of the job, and over how many FSDP shards."""
-    given = read.given(Hardware.num_gpus)
-    contexts = (read.given(Parallelism.context_parallel_size) or 1) * ulysses_ranks(read)
-    stages = read.given(Parallelism.pipeline_parallel_size) or 1
-    own = read.given(Parallelism.data_parallel_size)
-    tensors = tensor_ranks(read)
-    data = None if own is None else own * contexts * stages * tensors
-    if given is not None and own is not None and data is not None and given != data:
-        times = "" if own == data else Message(" times {} ranks of other groups", data // own)
-        read.refuse(
-            Parallelism.data_parallel_size,
-            "found {}{}, but hardware.num_gpus is {}; they must agree",
-            own,
-            times,
-            given,
-        )
-    parts = stages * tensors * contexts
-    total = given or data or read.take(Hardware.num_gpus, parts, "one GPU" if parts == 1 else "one for each part")
-    if total % parts:
-        ulysses = ulysses_ranks(read)
-        groups = {"{} pipeline": stages, "{} tensor": tensors, "{} context": contexts // ulysses, "{} Ulysses": ulysses}
-        product = joined(" × ", (Message(group, size) for group, size in groups.items() if size > 1))
-        read.refuse(Hardware.num_gpus, "found {}, which is not a multiple of the {}-parallel ranks", total, product)
-    ranks = max(total // (stages * tensors), 1)
-    if not engine.distributed and tensors > 1 and ranks > 1:
+    groups = {
+        "{} pipeline": read.given(Parallelism.pipeline_parallel_size) or 1,
+        "{} tensor": tensor_ranks(read),
+        "{} context": read.given(Parallelism.context_parallel_size) or 1,
+        "{} Ulysses": ulysses_ranks(read),
+    }
+    total = _gpus(read, groups)
+    tensors = groups["{} tensor"]
+    ranks = max(total // (groups["{} pipeline"] * tensors), 1)
+    if not engine.distributed and ranks > 1 and tensors > 1:
         read.refuse(
             EngineSettings.type,
             "'none' has no data parallelism, but the layout has {} data-parallel groups; allowed: {}",
@@ -189,23 +176,35 @@ def gpus_and_shards(read: Defaults, engine: Engine) -> tuple[int, int]:
         read.refuse(
             EngineSettings.type, "'none' runs on one GPU, found hardware.num_gpus {}; allowed: {}", total, "ddp, fsdp"
         )
-    shards = read.take(Parallelism.data_parallel_shard_size, ranks)
+    return total, _shards(read, ranks)
+
+
+def _gpus(read: Defaults, groups: Mapping[str, int]) -> int:
+    """Return the GPUs of the job: what is given, else what the groups of ranks need."""
+    given, own = read.given(Hardware.num_gpus), read.given(Parallelism.data_parallel_size)
+    parts = prod(groups.values())
+    data = None if own is None else own * parts
+    if given is not None and data is not None and given != data:
+        times = "" if parts == 1 else Message(" times {} ranks of other groups", parts)
+        said = "found {}{}, but hardware.num_gpus is {}; they must agree"
+        read.refuse(Parallelism.data_parallel_size, said, own, times, given)
+    total: int = given or data or read.take(Hardware.num_gpus, parts, "one GPU" if parts == 1 else "one for each part")
+    if total % parts:
+        product = joined(" × ", (Message(group, size) for group, size in groups.items() if size > 1))
+        read.refuse(Hardware.num_gpus, "found {}, which is not a multiple of the {}-parallel ranks", total, product)
+    return total
+
+
+def _shards(read: Defaults, ranks: int) -> int:
+    """Return over how many data-parallel ranks FSDP shards, and check over how many it shards again."""
+    path, again = Parallelism.data_parallel_shard_size, TorchSettings.reshard_after_forward
+    shards: int = read.take(path, ranks)
     if ranks % shards:
-        read.refuse(
-            Parallelism.data_parallel_shard_size,
-            "found {}, which does not divide the {} data-parallel ranks",
-            shards,
-            ranks,
-        )
-    reshard = read.given(TorchSettings.reshard_after_forward)
+        read.refuse(path, "found {}, which does not divide the {} data-parallel ranks", shards, ranks)
+    reshard = read.given(again)
     if isinstance(reshard, int) and not isinstance(reshard, bool) and (shards % reshard or reshard == shards):
-        read.refuse(
-            TorchSettings.reshard_after_forward,
-            "found {}; a number must divide the {} ranks of a shard group",
-            reshard,
-            shards,
-        )
-    return total, shards
+        read.refuse(again, "found {}; a number must divide the {} ranks of a shard group", reshard, shards)
+    return shards
 
 
 STAGES = Parallelism.pipeline_parallel_size

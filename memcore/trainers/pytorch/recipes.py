@@ -72,6 +72,7 @@ from memcore.trainers.pytorch.transformers_releases import (
     OWN_LOSS,
     SPELLS_GATED_NORM,
     STARTS_NEW,
+    CausalLoss,
     before,
     causal_loss,
     frequencies_each,
@@ -80,12 +81,18 @@ from memcore.trainers.pytorch.transformers_releases import (
 from memcore.trainers.pytorch.unsloth_releases import computes_in_fp32, loss_of, shared_heads
 
 
-def _precision(read: Defaults, engine: Engine) -> Precision:
+def _preset(read: Defaults, engine: Engine) -> Precision:
+    """Return the dtypes that the precision's name stands for."""
     name = read.take(Training.precision, *usual_preset(read, engine))
     if name not in engine.presets:
         read.refuse(Training.precision, "found {!r}; with {}: {}", name, engine.title, joined(", ", engine.presets))
         name = engine.default_preset
-    preset = engine.presets[name]
+    return engine.presets[name]
+
+
+def _precision(read: Defaults, engine: Engine) -> Precision:
+    """Return the dtypes of a step: those that are given, else the preset's."""
+    preset = _preset(read, engine)
     stored = read.given(Training.parameter_dtype) or preset.parameter
     given = compute = read.given(Training.compute_dtype)
     if preset.autocast and compute and compute != stored:
@@ -110,8 +117,7 @@ def _precision(read: Defaults, engine: Engine) -> Precision:
         )
     usual = usual_reduction(read) if engine.shards else None
     reduce = read.take(Training.reduce_dtype, *usual) if usual else read.given(Training.reduce_dtype)
-    if reduce is None:
-        reduce = preset.reduce if preset.reduce != preset.compute else compute
+    reduce = reduce or (preset.reduce if preset.reduce != preset.compute else compute)
     autocast = preset.autocast
     if read.given(TorchSettings.autocast) is not None:
         autocast = (given or _half(compute)) if read.given(TorchSettings.autocast) else None
@@ -147,30 +153,17 @@ def _half(dtype: str) -> str:
 
 
 def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str, *, fake: bool) -> Loss:
+    tokens = sizes["b"] * sizes["s"]
     history = causal_loss(read, family) if code.name == "transformers" else None
-    own: str | Message | None = None
-    unsloth = loss_of(read, family, sizes["b"] * sizes["s"]) if code.name == "unsloth" else None
-    if unsloth is not None:
-        usual, own = unsloth
-    elif history is not None and history.kind != code.loss:
-        usual, own = history.kind, Message("{} did not upcast its logits before transformers 4.49", family)
-    elif code.name == "transformers" and fuses_head(read) and not pipelined(read):
-        usual, own = "fused-head", "TRL's trainer never creates logits"
-    elif code.name == "transformers" and family in OWN_LOSS:
-        usual, own = "cross-entropy", Message("{} computes its loss on logits as they are", family)
-    else:
-        usual, own = code.loss, "its fused loss never creates logits" if code.loss in KERNELS else None
-    kind = read.take(Training.loss, usual, own)
+    kind = read.take(Training.loss, *_usual_loss(read, code, tokens, family, history))
     word, chunks = _in_chunks(read, code, sizes, kind)
     shift = _shift(read, code, word)
-    if word == "chunked" and shift != "model" and sizes["s"] * sizes["b"] % int(chunks):
-        read.refuse(
-            Training.loss, "found {!r}, whose number of chunks does not divide {} tokens", kind, sizes["s"] * sizes["b"]
-        )
+    if word == "chunked" and shift != "model" and tokens % int(chunks):
+        read.refuse(Training.loss, "found {!r}, whose number of chunks does not divide {} tokens", kind, tokens)
     compiled = _compiles_loss(read, word, family)
     return Loss(
         kind=word,
-        chunks=chunks_recorded(sizes["b"] * sizes["s"], sizes) if word == "fused-linear" else int(chunks or 1),
+        chunks=chunks_recorded(tokens, sizes) if word == "fused-linear" else int(chunks or 1),
         compiled=compiled,
         whole=compiled and bool(read.given(Training.compile)) and framework_of(read).compiles_model,
         model_upcasts=upcasts_logits(read, word)
@@ -183,6 +176,22 @@ def _loss(read: Defaults, code: LayerCode, sizes: Mapping[str, int], family: str
         folds_words=framework_of(read).folds_words,
         folds_whole=head_chunk(read)[0] is None,
     )
+
+
+def _usual_loss(
+    read: Defaults, code: LayerCode, tokens: int, family: str, history: CausalLoss | None
+) -> tuple[str, str | Message | None]:
+    """Return the loss that the layers' code computes where none is named, and why."""
+    unsloth = loss_of(read, family, tokens) if code.name == "unsloth" else None
+    if unsloth is not None:
+        return unsloth
+    if history is not None and history.kind != code.loss:
+        return history.kind, Message("{} did not upcast its logits before transformers 4.49", family)
+    if code.name == "transformers" and fuses_head(read) and not pipelined(read):
+        return "fused-head", "TRL's trainer never creates logits"
+    if code.name == "transformers" and family in OWN_LOSS:
+        return "cross-entropy", Message("{} computes its loss on logits as they are", family)
+    return code.loss, "its fused loss never creates logits" if code.loss in KERNELS else None
 
 
 def _adds_in_place(read: Defaults) -> bool:

@@ -75,6 +75,7 @@ _TOGETHER: Mapping[str, str] = {
 """Matrices of Phi that transformers has as one."""
 _OPTIMIZERS: Mapping[str, tuple[str, str | None]] = {
     "torch.optim.AdamW": ("adamw", None), "torch.optim.Adam": ("adam", None), "torch.optim.SGD": ("sgd", None),
+    "torch.optim.Adafactor": ("adafactor", None),
     "bitsandbytes.optim.PagedAdamW8bit": ("paged-adamw-8bit", "bitsandbytes"),
     "bitsandbytes.optim.PagedAdamW": ("paged-adamw", "bitsandbytes"),
     "bitsandbytes.optim.AdamW8bit": ("adamw-8bit", "bitsandbytes"),

@@ -1,0 +1,31 @@
+"""The global batch of pre-training where a job leaves it open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memcore.config.training import Training
+from memcore.messages import Message
+from memcore.questions.planning.divisions import Asked
+
+_USUAL = ((10**9, 2**19), (3 * 10**9, 2**20), (20 * 10**9, 2**21))
+"""Parameters below which a step has so many tokens: GPT-3's from 0.76B to 13B (arXiv 2005.14165, table 2.1)."""
+_LARGEST = 2**22
+"""Tokens of a step of larger models (Llama 2, arXiv 2307.09288, section 2.2)."""
+
+
+def with_usual_batch(asked: Asked, parameters: int) -> tuple[Asked, str | None]:
+    """Return a job with a usual global batch, and what was assumed; the job itself if it says anything of its batch.
+
+    Every GPU has at least one sequence, and all have the same number.
+    """
+    config = asked.config
+    if any(config.get(each) for each in (Training.micro_batch_size, Training.gradient_accumulation_steps)):
+        return asked, None
+    tokens = next((tokens for below, tokens in _USUAL if parameters < below), _LARGEST)
+    sequences = max(round(tokens / (asked.length * asked.gpus)), 1) * asked.gpus
+    assumed = Message(
+        "a global batch of {:,} tokens, usual for a model of this size; set it with --grad-accum",
+        sequences * asked.length,
+    )
+    return replace(asked, sequences=sequences), assumed

@@ -1,0 +1,57 @@
+"""Scripts with a training loop of their own, as the calls of transformers' Trainer with the same settings.
+
+Sources: torch 2.12, utils/data/dataloader.py (`DataLoader`: one text where no size is said), amp/autocast_mode.py (fp16
+where no dtype is said); accelerate 1.15, accelerator.py (`Accelerator`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memcore.formats.python import Call
+from memcore.tools.altered import OPTIMIZERS
+from memcore.tools.loads import loads_model
+
+NOTE = "the script has a training loop of its own: read as the Trainer's; what its loss allocates is not read"
+_HALVES: Mapping[object, str] = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "half": "fp16"}
+
+
+def of_loop(found: Sequence[Call]) -> list[Call]:
+    """Return the calls of a script with those of a trainer for its own loop; none for a script without one."""
+    ends = [each.line for each in found if each.name == "backward"]
+    before = [each for each in found if ends and each.line <= ends[-1]]
+    steps = [each for each in before if each.name in OPTIMIZERS]
+    if not steps or not any(map(loads_model, before)):
+        return []
+    arguments = {**_batch(before), **_precision(before), "optim": OPTIMIZERS[steps[-1].name]}
+    if not any(each.name.startswith("clip_grad_norm") for each in before):
+        arguments["max_grad_norm"] = 0
+    trained = [Call("TrainingArguments", "", ends[-1], arguments), Call("Trainer", "", ends[-1], {})]
+    return [*before, *trained, *(each for each in found if each.line > ends[-1])]
+
+
+def _batch(before: Sequence[Call]) -> dict[str, Any]:
+    """Return the texts of a batch, by the loader that shuffles, else by the first, and the batches of a step."""
+    loaders = [each for each in before if each.name == "DataLoader"]
+    shuffled = [each for each in loaders if each.arguments.get("shuffle") is True]
+    name, steps = "per_device_train_batch_size", "gradient_accumulation_steps"
+    size = next((each.arguments.get("batch_size", 1) for each in (*shuffled, *loaders)), f"${name}")
+    several = [each.arguments[steps] for each in before if each.name == "Accelerator" and steps in each.arguments]
+    return {name: size, **({steps: several[-1]} if several else {})}
+
+
+def _precision(before: Sequence[Call]) -> dict[str, Any]:
+    """Return whether the forward pass runs in 16 bits, by accelerate or under autocast."""
+    for each in before:
+        if each.name == "Accelerator":
+            said = each.arguments.get("mixed_precision", "fp16" if each.arguments.get("fp16") is True else "no")
+        elif each.name == "autocast":
+            said = each.arguments.get("dtype", "fp16")
+        else:
+            continue
+        if str(said).startswith("$"):
+            return {"bf16": said}
+        if said in _HALVES:
+            return {_HALVES[said]: True}
+    return {}
