@@ -242,8 +242,10 @@ tensors. Start with:
     "cli-no-layout": ("No layout fits.", "没有放得下的并行策略。"),
     "cli-all-of": ("all of {title}", "{title} 的全部策略"),
     "cli-cost": (
-        "Cost: relative GPU time per token (roofline estimate, for ranking only).",
-        "代价：每个 token 的相对 GPU 时间（roofline 估算，仅用于排序）。",
+        "Cost: relative GPU time per token (roofline estimate, for ranking only). Costs within about 2% are ties: the "
+        "simpler layout comes first. Layouts that leave less than --headroom free come last.",
+        "代价：每个 token 的相对 GPU 时间（roofline 估算，仅用于排序）。相差约 2% 以内视为相同，较简单的策略在前；余量"
+        "低于 --headroom 的策略在最后。",
     ),
     "cli-cost-column": ("cost", "代价"),
     "cli-accelerator": ("accelerator", "加速器"),

@@ -109,6 +109,8 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "leave the key out, or give null": "请去掉该键，或写 null",
     "expected a number of at most {most}, found {value}": "应为不大于 {most} 的数，实为 {value}",
     "more than {most} values": "超过 {most} 个值",
+    "found {value}, the name of a file": "值为 {value}，是文件名",
+    "read it with memcore.load": "请用 memcore.load 读取",
     "expected an object such as {example}, found {kind}": "应为对象，如 {example}，实为{kind}",
     "expected a JSON object": "应为 JSON 对象",
     "a string or an object with {key}": "字符串，或带 {key} 的对象",
