@@ -58,8 +58,8 @@ tensors. Start with:
     "cli-total": ("total", "合计"),
     "cli-highest": ("highest: {when}", "最高点：{when}"),
     "cli-narrower": (
-        "{setting}, if set, narrows the device range most: {low} to {high}",
-        "设置 {setting} 最能缩小 device 的范围：{low} 至 {high}",
+        "To narrow the device range most, set {flags}: it depends on {because}.",
+        "要缩小 device 的范围，最好设置 {flags}：它取决于{because}。",
     ),
     "cli-host": ("Host memory of a node (1 process)", "一个节点的主机内存（1 个进程）"),
     "cli-host-many": ("Host memory of a node ({count} processes)", "一个节点的主机内存（{count} 个进程）"),
@@ -242,10 +242,12 @@ tensors. Start with:
     "cli-no-layout": ("No layout fits.", "没有放得下的并行策略。"),
     "cli-all-of": ("all of {title}", "{title} 的全部策略"),
     "cli-cost": (
-        "Cost: relative GPU time per token (roofline estimate, for ranking only). Costs within about 2% are ties: the "
-        "simpler layout comes first. Layouts that leave less than --headroom free come last.",
-        "代价：每个 token 的相对 GPU 时间（roofline 估算，仅用于排序）。相差约 2% 以内视为相同，较简单的策略在前；余量"
-        "低于 --headroom 的策略在最后。",
+        "Cost: relative GPU time per token (roofline estimate, for ranking only).",
+        "代价：每个 token 的相对 GPU 时间（roofline 估算，仅用于排序）。",
+    ),
+    "cli-order": (
+        "Order: of costs within about 2%, the simpler layout first; less free than --headroom last.",
+        "顺序：代价相差约 2% 以内时，较简单的策略在前；余量低于 --headroom 的在最后。",
     ),
     "cli-cost-column": ("cost", "代价"),
     "cli-accelerator": ("accelerator", "加速器"),
