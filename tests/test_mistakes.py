@@ -84,6 +84,8 @@ MISTAKES = {
     "model pointer.gguf": "pointer.gguf: is a Git LFS pointer, not the file itself; run `git lfs pull`",
     "model zero.safetensors": "zero.safetensors: is not a safetensors file",
     "estimate llama3": "(did you mean 'llama-3.1-8b'?)",
+    "estimate --model llama-70b": "(did you mean 'llama-3.1-70b'?)",
+    "estimate --model 'llama 1b'": "it may be llama-3.2-1b, ",
     "--verison": "unrecognized argument: --verison (did you mean '--version'?)",
     "--seq 4k estimate job.json": "--seq: stands before the command; write `memcore estimate --seq 4k job.json`",
     "estimate job.json --accelerator a100": "it may be a100-sxm-40gb, a100-pcie-40gb, a100-sxm-80gb, a100-pcie-80gb",

@@ -215,6 +215,8 @@ def _shortened(name: str) -> Named | None:
     for short, size in ((meant(last, nicknames), None), *meant_otherwise(last, nicknames)):
         found = [_names()[each] for each in short]
         if size is not None:
+            if meaning(last, nicknames):  # llama-70b: models of just that size have the words, too
+                return None
             found = [each for each in found if abs(catalog()[each]["parameters"] - size * 1e9) < _ABOUT * size * 1e9]
         sizes = [catalog()[each]["parameters"] for each in found]
         if found:
@@ -289,8 +291,10 @@ def nearest_model(name: str) -> str | None:
 
 
 def _meant(name: str) -> list[str]:
-    """Return the models whose names say what an unknown name says, bases first."""
-    return bases_first(meaning(name, map(nickname, catalog())))
+    """Return the models whose names say what an unknown name says: those of its size, if it has one; bases first."""
+    found, size = meaning(name, map(nickname, catalog())), _WITH_SIZE.search(name)
+    sized = set(found).intersection(of_size(size[0])) if size else ()
+    return bases_first([each for each in found if each in sized] or found)
 
 
 def of_size(size: str) -> list[str]:
