@@ -24,7 +24,7 @@ from memcore.units import format_parameters
 if TYPE_CHECKING:
     from memcore.tools.sources import Source
 
-_WIDEST = 46
+_WIDEST = 45
 """Characters of the first column, so that all fit into 80; a longer name moves its own row only."""
 
 
