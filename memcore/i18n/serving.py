@@ -66,8 +66,8 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
         "{length} 个 token 时每个用户的 token/s",
     ),
     "serves-mixed": (
-        "The same, on average, while others' prompts are read",
-        "同上，但计入其他用户的提示词处理（平均）",
+        "Mean tokens/s per user, with prefill of other users' prompts",
+        "每个用户的平均 token/s（计入其他用户的预填充）",
     ),
     "serves-range": ("{expected} ({low} to {high})", "{expected}（{low} 至 {high}）"),
     "serves-range-all": (

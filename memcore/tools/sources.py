@@ -18,6 +18,7 @@ from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.formats.content import content
+from memcore.formats.content import described as described_by
 from memcore.formats.declared import declared, parses
 from memcore.formats.functions import repeated
 from memcore.formats.normalized import ENGINE, GPUS, VERSION
@@ -83,7 +84,7 @@ def source_of(given: str) -> Source:
     name, mark, number = given.rpartition("#")
     if mark and number.isdecimal() and int(number) and not Path(given).exists():
         return Source(name, content(name), int(number))
-    return Source(given, content(given))
+    return Source(described_by(given), content(given))
 
 
 class _Part(NamedTuple):
