@@ -174,8 +174,8 @@ def _outer(read: Defaults, strategy: str | None) -> bool:
 
 _GRADIENTS_OF_PARAMETERS = (0, 19)
 """The Megatron-Core since which `grad_reduce_in_fp32` says nothing about Megatron-FSDP's gradients (adfe9e11d, July 1,
-2026: core/distributed/fsdp/mcore_fsdp_adapter.py): where `megatron_fsdp_main_grads_dtype` is None they have the dtype of
-their parameters."""
+2026: core/distributed/fsdp/mcore_fsdp_adapter.py): where `megatron_fsdp_main_grads_dtype` is None they have the dtype
+of their parameters."""
 
 
 def _gradient(read: Defaults, half: str, strategy: str | None) -> str:
