@@ -311,7 +311,7 @@ NOTES = {
             "swift-third-qwen3-30b-lora-ep4",
             "swift-third-qwen3-next-80b-lora",
         ),
-        "Unexplained: about 4 GiB outside the allocator, the same for any length and layout. Of two jobs of ms-swift on Megatron "
+        "Unexplained: 2 to 5 GiB, likely outside the allocator and the same for any length. Of two jobs of ms-swift on Megatron "
         "the log and nvidia-smi are both known, with 131,072 and 262,144 tokens on eight H200: they differ by 6.6 and 6.5 GiB, of "
         "which 2.7 are counted (context, NCCL). It is not loading (mcore-bridge 1.6.5 copies each tensor from the host), not "
         "saving (gathered in pieces), not merged adapters (a layer at a time), and no group of ranks is opened ahead of its use. "
