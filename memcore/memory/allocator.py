@@ -443,9 +443,6 @@ def reserved(
     """
     room = room or DeviceMemory()
     pools = {name: Pool(room, knobs) for name in {"default", *(block.pool for block in program.blocks)}}
-    small = sum([size for each in (around.resident, around.states) for size in each if size <= SMALL])
-    small += program.high_water([size if size <= SMALL else 0 for size in program.block_sizes(values)], values)
-    room.take(small_segments(small))
     replay = _Replay(program, values, pools, knobs, pending)
     default = pools["default"]
     default.allocate_all(large(around.resident))
@@ -460,7 +457,9 @@ def reserved(
         end_step(default, () if step else around.states, around.temporaries)
         if not around.keeps_gradients:
             replay.release_rest()
-    return room.highest
+    small = sum([size for each in (around.resident, around.states) for size in each if size <= SMALL])
+    small += program.high_water([size if size <= SMALL else 0 for size in program.block_sizes(values)], values)
+    return room.highest + small_segments(small)
 
 
 _BUCKET = 250 * MiB

@@ -34,7 +34,7 @@ sequences or of their experts, tensors of changing sizes are exchanged, and 28 o
 others. Of 17 readings below 8 GiB, most of models for debugging, 11 do.
 
 Few jobs of several GPUs whose ranks have whole layers reserve less than is expected: with 2 % of the order of
-allocations below, 4 of 157 readings of reserved memory and of the device are below their range (5 % are allowed, which
+allocations below, 4 of 157 readings of medium or high confidence are below their range (5 % are allowed, which
 holds whichever of the 26 sources is left out), where 2 were with 7 and 8 %. Where ranks have parts, 10 of 114 readings
 of reserved memory are below with the wide share.
 """
