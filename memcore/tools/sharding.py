@@ -64,14 +64,14 @@ def packed_as(config: Config) -> Mapping[str, Any]:
 
 
 def of_packing(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what is said of 4-bit weights that FSDP does not shard as a script packs them.
+    """Return what is said of 4-bit weights that FSDP, of which the version is known, does not shard as they are packed.
 
     Sources: trl/trainer/utils.py since 0.26 (`get_quantization_config`) and transformers, utils/quantization_config.py
     (`uint8` where nothing is said); accelerate since 1.14, utils/fsdp_utils.py (`incompatible_params4bit`);
     torch/distributed/fsdp/_flat_param.py ("Cannot flatten integer dtype tensors").
     """
     packed = str(found.get(PACKED_AS))
-    if found.get(ENGINE) != "fsdp" or found.get("load_in_4bit") is not True or "float" in packed:
+    if VERSION not in found or found.get("load_in_4bit") is not True or "float" in packed:
         return ()
     return (_IN_INTEGERS,)
 
