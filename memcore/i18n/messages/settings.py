@@ -99,6 +99,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "expected a list of counts, or a layout such as 'Et*3|(tt|)*29m|L', found {value}": (
         "应为层数列表，或如 'Et*3|(tt|)*29m|L' 的布局，实为 {value}"
     ),
+    "expected a name and a ggml type, such as {example}": "应为张量名和 ggml 类型，例如 {example}",
     "expected a string of at most {most} characters, found {value}": "应为不超过 {most} 个字符的字符串，实为 {value}",
     "expected at most {most} characters, found {value}": "应不超过 {most} 个字符，实为 {value} 个",
     "expected a list of at most {most} items, found {value}": "列表应不超过 {most} 项，实为 {value} 项",
