@@ -222,6 +222,7 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "token ids and mask": "token id 与掩码",
     "image tokens": "图像 token",
     "the last image's tokens": "最后一幅图像的 token",
+    "mask between images": "图像之间的掩码",
     "pixels": "像素",
     "gate and up": "gate 与 up",
     "activated gate times up": "激活后的 gate 乘以 up",

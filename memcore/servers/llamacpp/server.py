@@ -78,7 +78,7 @@ class Options:
     foreign: bool = False
     """Ollama's own engine builds the graph."""
     undated: bool = False
-    """It is llama.cpp itself, and nobody says of which build."""
+    """It is llama.cpp itself, or Ollama with its graph, and nobody says of which build."""
     target: Model | None = None
     """Whose file has this model as its layers that predict further tokens."""
     carried: Model | None = None
@@ -153,7 +153,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         expanded=expanded,
         draft=draft,
         foreign=own,
-        undated=not fork and version is None,
+        undated=version is None and not own and fork in ("", OLLAMA),
         carried=None if draft is not None and draft.options.target is not None else carried(basics, build),
     )
 
