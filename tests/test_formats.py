@@ -430,10 +430,12 @@ def test_what_makes_another_network_is_refused(argument):
         imported(f"torchrun pretrain_gpt.py --num-layers 2 --hidden-size 64 {argument}")
     same = imported("torchrun pretrain_gpt.py --use-custom-fsdp --num-layers 2 --megatron-fsdp-main-grads-dtype fp32")
     assert same.config["engine"]["type"] == "megatron-fsdp"
+    assert same.config["training"]["gradient_dtype"] == "fp32"
     assert not same.unknown
     in_half = "--bf16 --megatron-fsdp-main-grads-dtype bf16 --megatron-fsdp-grad-comm-dtype bf16"
     half = imported(f"torchrun pretrain_gpt.py --use-megatron-fsdp --num-layers 2 {in_half}")
-    assert half.config["engine"]["grad_reduce_in_bf16"]
+    assert not half.unknown
+    assert "gradient_dtype" not in half.config["training"]
 
 
 def test_older_words_of_functional_tests():

@@ -90,3 +90,13 @@ def test_uneven_routing_widens_a_stage_by_its_own():
     (last,) = accuracy([case]).results
     assert last.inside
     assert last.range[1] - last.range[0] < 0.12 * last.predicted
+
+
+def test_a_full_gpu_leaves_the_verdict_open():
+    """Where all tensors have room, no order of allocations makes it certain that a job does not fit."""
+    said = {"model": "Qwen/Qwen2.5-1.5B", "engine": {"type": "fsdp"},
+            "training": {"micro_batch_size": 4, "sequence_length": 2048, "precision": "bf16-mixed"}}  # fmt: skip
+    gpu = {"accelerator": "a100-sxm-80gb", "num_gpus": 4}
+    found = [estimate({**said, "hardware": {**gpu, "gpu_memory_gb": room}}) for room in (41, 45, 48)]
+    assert [each.fits for each in found] == [False, False, True]
+    assert [each.certain for each in found] == [True, False, False]

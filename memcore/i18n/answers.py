@@ -229,6 +229,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "pools of several streams": "多个流各自的内存池",
     "how far loading ran ahead of quantizing": "加载领先量化的程度",
     "how far the host runs ahead of the GPU": "主机领先 GPU 的程度",
+    "what the allocator gives back on a full GPU": "分配器在显存将满时归还的部分",
     "memory outside the allocator": "分配器之外的显存",
     "how unevenly tokens are routed to experts": "token 路由到各专家的不均匀程度",
     "activations of towers that are only counted": "只计参数的塔的激活值",

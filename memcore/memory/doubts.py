@@ -32,6 +32,11 @@ tenth's within, all ten taken in turn. Where segments expand, 89 % of 97 reading
 whole layers lie within, with a share read off the other sources too; where ranks have parts of layers, of their
 sequences or of their experts, tensors of changing sizes are exchanged, and 28 of 34 do, as with a share read off the
 others. Of 17 readings below 8 GiB, most of models for debugging, 11 do.
+
+Few jobs of several GPUs whose ranks have whole layers reserve less than is expected: with 2 % of the order of
+allocations below, 4 of 157 readings of medium or high confidence are below their range (5 % are allowed, which
+holds whichever of the 26 sources is left out), where 2 were with 7 and 8 %. Where ranks have parts, 10 of 114 readings
+of reserved memory are below with the wide share.
 """
 
 from __future__ import annotations
@@ -174,7 +179,13 @@ DOUBTS = (
     ),
     Doubt(
         title="the order of allocations",
-        applies=lambda rank: not _expands(rank) and not _alone(rank),
+        applies=lambda rank: not _expands(rank) and not _alone(rank) and not _is_split(rank),
+        held=(0.02, 0.08),
+        settled_by=EngineSettings.expandable_segments,
+    ),
+    Doubt(
+        title="the order of allocations",
+        applies=lambda rank: not _expands(rank) and _is_split(rank),
         held=(0.08, 0.08),
         settled_by=EngineSettings.expandable_segments,
     ),
@@ -185,7 +196,12 @@ DOUBTS = (
     ),
     Doubt(
         title="rounding of expandable segments",
-        applies=lambda rank: _expands(rank) and not _alone(rank),
+        applies=lambda rank: _expands(rank) and not _alone(rank) and not _is_split(rank),
+        held=(0.02, 0.06),
+    ),
+    Doubt(
+        title="rounding of expandable segments",
+        applies=lambda rank: _expands(rank) and _is_split(rank),
         held=(0.07, 0.06),
     ),
     Doubt(

@@ -66,7 +66,8 @@ def reserved(rank: Rank) -> Reading:
         low=expected - stepping if reads_ahead(rank.job) else 0,
         high=max(kept_of_loading(rank.job, rank.after_init, most=True) - expected, 0),
     )
-    own = [*_libraries(rank), *(part for part in (waiting, reading) if part.low or part.high)]
+    order = Part(title="what the allocator gives back on a full GPU", low=rank.spared_by_order, high=0)
+    own = [*_libraries(rank), *(part for part in (waiting, reading, order) if part.low or part.high)]
     found = _reading("reserved", "torch.cuda.max_memory_reserved", expected, (*own, *parts(rank, stepping, held=True)))
     because = joined("; ", filter(None, (found.range_because, pipeline_replay.assumed(rank.job))))
     return replace(found, range_because=because)

@@ -38,7 +38,7 @@ from memcore.tools.own_keys import (
     with_width,
 )
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
-from memcore.tools.sharding import SEVERAL, of_trl, sharded
+from memcore.tools.sharding import SEVERAL, of_packing, of_trl, sharded
 from memcore.tools.targets import targets
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
 
@@ -548,7 +548,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     attention_kernel(normalized, "attn_implementation")
     if method or "source_max_len" in found:
         notes = (*notes, *of_two_lengths(normalized))
-    notes = (*notes, *on_towers(normalized))
+    notes = (*notes, *on_towers(normalized), *of_packing(normalized))
     with_trainer_liger(normalized, fuses=not method)
     with_width(normalized)
     with_unsloth(normalized)

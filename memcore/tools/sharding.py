@@ -63,6 +63,23 @@ def packed_as(config: Config) -> Mapping[str, Any]:
     return {PACKED_AS: "float16" if str(config[Training.precision]).startswith("fp16") else "bfloat16"}
 
 
+def of_packing(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what is said of 4-bit weights that FSDP, of which the version is known, does not shard as they are packed.
+
+    Sources: trl/trainer/utils.py since 0.26 (`get_quantization_config`) and transformers, utils/quantization_config.py
+    (`uint8` where nothing is said); accelerate since 1.14, utils/fsdp_utils.py (`incompatible_params4bit`);
+    torch/distributed/fsdp/_flat_param.py ("Cannot flatten integer dtype tensors").
+    """
+    packed = str(found.get(PACKED_AS))
+    if VERSION not in found or found.get("load_in_4bit") is not True or "float" in packed:
+        return ()
+    return (_IN_INTEGERS,)
+
+
+_IN_INTEGERS = (
+    "bnb_4bit_quant_storage: 4-bit weights are taken to be packed in floats, which FSDP shards; in integers, as where "
+    "nothing is said, FSDP2 leaves all of them on every GPU, and FSDP1 does not start"
+)
 SEVERAL = "several processes without FSDP or DeepSpeed: treated as DDP"
 
 

@@ -82,13 +82,13 @@ _RENAMED: Mapping[str, Mapping[str, Any]] = {
 }
 """Older names and what they are today, and numbers of words that are not padded; None is the same value."""
 _MAIN_GRADS, _SENT_GRADS = "--megatron-fsdp-main-grads-dtype", "--megatron-fsdp-grad-comm-dtype"
-_FSDP_DTYPES = ("--megatron-fsdp-main-params-dtype", _MAIN_GRADS, _SENT_GRADS)
+_MAIN_PARAMETERS, _SUMMED = "--megatron-fsdp-main-params-dtype", "--accumulate-allreduce-grads-in-fp32"
 _ANOTHER = (
     "--img-h", "--model-provider", "--fp4-format", "--use-legacy-models", "--use-torch-fsdp2",
     "--encoder-pipeline-model-parallel-size", "--encoder-tensor-model-parallel-size", "--freeze-all-layers",
     "--heterogeneous-layers-config-path", "--heterogeneous-layers-config-encoded-json", "--linear-attention-freq",
     "--experimental-attention-variant", "--window-size", "--export-kd-teacher-load", "--export-kd-cfg", "--flextron",
-    *_FSDP_DTYPES,
+    _MAIN_PARAMETERS, _SENT_GRADS,
 )  # fmt: skip
 """What makes another network of it, or keeps other tensors: without, the answer would be one to another question."""
 _GENERATING = ("--num-tokens-to-generate", "--prompts", "--incoming-requests-per-step")
@@ -154,18 +154,20 @@ def _refuse_others(found: Mapping[str, Any]) -> None:
 def _buffers_of_fsdp(normalized: dict[str, Any]) -> None:
     """Megatron-FSDP's gradients in the dtype of its buffers, in which they are sent unless that is said.
 
-    Source: megatron/core/distributed/distributed_data_parallel_config.py, core 0.17 (`megatron_fsdp_main_grads_dtype`:
+    Source: megatron/core/distributed/distributed_data_parallel_config.py, core 0.19 (`megatron_fsdp_main_grads_dtype`:
     `auto` is that of the parameters; `megatron_fsdp_grad_comm_dtype`: no memory of its own where both are the same).
+    What DDP's flags say of gradients has no effect there.
     """
-    kept = normalized.get(_MAIN_GRADS)
+    kept, half = normalized.pop(_MAIN_GRADS, "auto"), "fp16" if normalized.get("--fp16") else "bf16"
     if normalized.get(_SENT_GRADS) in ("auto", kept):
-        normalized.pop(_SENT_GRADS, None)
-    half = "fp16" if normalized.get("--fp16") else "bf16"
-    if kept in ("auto", half):
-        normalized["--grad-reduce-in-bf16"] = normalized.pop(_MAIN_GRADS) is not None
-    for name in _FSDP_DTYPES:
-        if normalized.get(name) == "fp32":  # what is taken where nothing is said
-            del normalized[name]
+        normalized.pop(_SENT_GRADS)
+    if normalized.get(_MAIN_PARAMETERS) == "fp32":  # what is taken where nothing is said
+        del normalized[_MAIN_PARAMETERS]
+    if normalized.get("--use-megatron-fsdp"):
+        for name in (_SUMMED, "--grad-reduce-in-bf16"):
+            normalized.pop(name, None)
+        if kept not in ("auto", half):
+            normalized[_MAIN_GRADS] = kept
 
 
 _PROGRAMS = re.compile(r"text_generation|inference|/(?:export|convert|quantize|prune|generate)")
@@ -353,7 +355,11 @@ MEGATRON = Tool(
             for theirs, ours in _KERNELS.items()
         ),
         Meaning(sets={Training.attention: "flash"}, keys={"--use-flash-attn": True}),
-        Meaning(sets={Training.gradient_dtype: "fp32"}, keys={"--accumulate-allreduce-grads-in-fp32": True}),
+        Meaning(sets={Training.gradient_dtype: "fp32"}, keys={_SUMMED: True}),
+        Meaning(
+            sets={EngineSettings.type: "megatron-fsdp", Training.gradient_dtype: "fp32"},
+            keys={"--use-megatron-fsdp": True, _MAIN_GRADS: "fp32"},
+        ),
         Meaning(sets={Training.implementation: "megatron-local"}, keys={"--spec": "local"}),
         Meaning(sets={Training.gradient_clipping: False}, keys={"--clip-grad": 0}),
         Meaning(sets={Training.offload.optimizer: "cpu"}, keys={"--optimizer-cpu-offload": True}),

@@ -11,6 +11,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.messages import Message, joined
 from memcore.records import dataclass
+from memcore.trainers.megatron.plan import before
 from memcore.trainers.megatron.settings import MegatronSettings
 
 _FUSED = ("adam", "adamw")
@@ -62,7 +63,7 @@ def states_of(read: Defaults, precision: str) -> States:
     whole = _whole(read, name, strategy)
     divides = strategy != "no_shard" if strategy else bool(read.take(MegatronSettings.distributed_optimizer, False))
     sharded = divides and whole != "ping-pong"
-    gradient = _gradient(read, half)
+    gradient = _gradient(read, half, strategy)
     aware = _is_precision_aware(read, sharded=sharded)
     moments = tuple(read.given(setting) or "fp32" for setting in _KEPT) if aware else _MOMENTS.get(name, ())
     fraction = _offloaded(read)
@@ -171,12 +172,19 @@ def _outer(read: Defaults, strategy: str | None) -> bool:
     return True
 
 
-def _gradient(read: Defaults, half: str) -> str:
+_GRADIENTS_OF_PARAMETERS = (0, 19)
+"""The Megatron-Core since which `grad_reduce_in_fp32` says nothing about Megatron-FSDP's gradients (adfe9e11d, July 1,
+2026: core/distributed/fsdp/mcore_fsdp_adapter.py): where `megatron_fsdp_main_grads_dtype` is None they have the dtype
+of their parameters."""
+
+
+def _gradient(read: Defaults, half: str, strategy: str | None) -> str:
     """Of the buffer: bf16 models accumulate in fp32 unless told otherwise, others in their own dtype."""
     given = read.given(Training.gradient_dtype)
     in_half = read.given(MegatronSettings.grad_reduce_in_bf16)
     # arguments.py: bf16 gradients are summed in fp32 unless these say otherwise.
     in_half = in_half or (in_half is None and read.given(MegatronSettings.main_grads_dtype) == "bf16")
+    in_half = in_half or (strategy is not None and not before(read, _GRADIENTS_OF_PARAMETERS))
     usual = "fp32" if half == "bf16" and not in_half else half
     if given is not None and given not in ("fp32", half):
         read.refuse(Training.gradient_dtype, "found {!r}; allowed: fp32, {}", given, half)
