@@ -20,7 +20,7 @@ from memcore.hardware import BY_ID, usual_board
 from memcore.networks.catalog import catalog, known
 from memcore.records import dataclass
 from memcore.registry import SERVERS
-from memcore.serving.inference import Inference
+from memcore.serving.inference import CHAT, LENGTHS, Inference
 
 _SERVED = frozenset(name for name, task in TASKS.items() if task.engine)
 _AT_HOME = frozenset({"home", "laptop", "computer"})
@@ -347,17 +347,14 @@ def job_of(question: Question) -> dict[str, str]:
     job = written(with_task(question.texts, question.task or "full", frozenset(question.texts)))
     if boards := _boards(question):
         job[Hardware.accelerator] = boards[0]
-    if question.task == "gguf" and not any(path in job for path in _TOKENS):
-        job[Inference.max_model_len] = _CHAT
+    if leaves_length(question):
+        job[Inference.max_model_len] = str(CHAT)
     return job
 
 
-_TOKENS = (Inference.max_model_len, Inference.prompt_length, Inference.output_length)
-_CHAT = "8192"
-"""Tokens of a chat at home where a sentence names none: few use all that a model allows, which llama.cpp would take.
-
-LM Studio and Ollama begin with 4,096 (ollama, docs/context-length.mdx: below 24 GiB of GPU memory).
-"""
+def leaves_length(question: Question) -> bool:
+    """Return whether a question about a server leaves open how long sequences are."""
+    return question.task in _SERVED and not any(path in question.texts for path in LENGTHS)
 
 
 def other_boards(question: Question) -> Sequence[str]:

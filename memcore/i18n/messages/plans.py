@@ -73,6 +73,14 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "moments take two bytes each, and move to the host when the GPU is full": "矩各占 2 字节，显存不足时移到主机",
     "a global batch of {tokens} tokens, usual for a model of this size": "全局批量 {tokens} 个 token（此规模的常用值）",
     "set it with --grad-accum": "可用 --grad-accum 设定",
+    "sequences of {tokens} tokens, usual for chats": "序列长 {tokens} 个 token（聊天的常用值）",
+    "set it with --max-len": "可用 --max-len 设定",
+    "No more sequences per step than users": "每步序列数不超过用户数",
+    "graphs and the sampler are made for these alone": "CUDA Graph 与采样器只按这些序列准备",
+    "whoever comes in addition waits": "更多的请求需排队",
+    "A smaller fraction of GPU memory": "降低显存比例",
+    "memory outside the server's budget fits for certain": "服务器预算之外的显存一定放得下",
+    "the cache is smaller": "缓存变小",
     "Experts quantized too": "专家也量化",
     "transformers 5 stacks experts in one tensor, which bitsandbytes leaves in 16 bits otherwise": (
         "transformers 5 把专家堆叠成一个张量，bitsandbytes 否则会让它保持 16 位"

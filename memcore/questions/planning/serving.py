@@ -126,7 +126,7 @@ class Servings:
             if (yield from self._is_heavy(starts, chosen)):
                 continue
             tight: Served | None = None
-            for cache, step in product(caches, steps):
+            for step, cache in product(steps, caches):
                 found = yield from self._best(starts, (*chosen, *cache, *step))
                 if found is None:
                     continue
@@ -149,13 +149,17 @@ class Servings:
                 yield tight
 
     def _spared(
-        self, found: _Found, starts: Sequence[_Start], rows: Sequence[ServerChange], step: Sequence[ServerChange]
+        self, found: _Found, starts: Sequence[_Start], rows: Sequence[ServerChange], steps: Sequence[ServerChange]
     ) -> Pieces[_Found]:
-        """Return the server without the first change of the step that safety does not need; else `found`."""
-        for row in step if len(step) > 1 else ():
-            fewer = yield from self._best(starts, (*rows, *(each for each in step if each is not row)))
-            if fewer is not None and self.bench.safe(fewer[0]) >= self.bench.safe(found[0]):
-                return fewer
+        """Return the server without changes of its steps that safety does not need, those of the server's own first.
+
+        All were tried at once: where they help, few of them are needed.
+        """
+        for row in steps:
+            fewer = tuple(each for each in steps if each is not row)
+            then = (yield from self._best(starts, (*rows, *fewer))) if fewer else None
+            if then is not None and self.bench.safe(then[0]) >= self.bench.safe(found[0]):
+                found, steps = then, fewer
         return found
 
     def _is_heavy(self, starts: Sequence[_Start], chosen: Sequence[ServerChange]) -> Pieces[bool]:
@@ -271,7 +275,8 @@ class Servings:
             changes = next(made(row, found), None)
             then = None if changes is None else (yield from self.bench.with_(found.job.config, changes))
             if changes is not None and isinstance(then, ServingEstimate):
-                found, knobs = then, (*knobs, _knob(row, dict(changes)))
+                if row not in free or _room(then) > _room(found) or self.bench.safe(then):
+                    found, knobs = then, (*knobs, _knob(row, dict(changes)))
             elif row.kind == "precision":
                 return None
         return found, knobs
