@@ -24,6 +24,7 @@ from memcore.serving.changes import Becomes, ServerChange
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 from memcore.serving.job import server_of
+from memcore.serving.quantized import LIKE_AWQ, repository
 
 _ORDER = tuple(TIERS)
 _SHORTEST, _MOST_RANKS = 512, 64
@@ -272,7 +273,7 @@ class Servings:
         for row in (*rows, *free):
             if row in free and self.bench.safe(found):
                 break
-            changes = next(made(row, found), None)
+            changes = next((_as_stored(each, found) for each in made(row, found)), None)
             then = None if changes is None else (yield from self.bench.with_(found.job.config, changes))
             if changes is not None and isinstance(then, ServingEstimate):
                 if row not in free or _room(then) > _room(found) or self.bench.safe(then):
@@ -495,6 +496,15 @@ def _is_cache(row: ServerChange) -> bool:
     return row.kind == "precision" and not _is_weights(row)
 
 
+def _as_stored(changes: Mapping[str, object], found: ServingEstimate) -> Mapping[str, object]:
+    """Return changes with AWQ as another format of 4 bits where repositories of the model have that alone."""
+    if changes.get(Inference.quantization) != LIKE_AWQ[0]:
+        return changes
+    able = (each for each in LIKE_AWQ if repository(found.job.config.model, each, alike=True))
+    return {**changes, Inference.quantization: next(able, LIKE_AWQ[0])}
+
+
 def _knob(row: ServerChange, changes: dict[str, object]) -> Knob:
-    lossy = row.kind in ("precision", "job")
-    return Knob(title=row.title, to=changes, why=row.note, quality=row.note if lossy else "", source=row.kind)
+    lossy, form = row.kind in ("precision", "job"), changes.get(Inference.quantization)
+    other = form in LIKE_AWQ[1:] and _is_weights(row)
+    return Knob(title=Message("Weights in {}", form) if other else row.title, to=changes, why=row.note, quality=row.note if lossy else "", source=row.kind)
