@@ -180,7 +180,7 @@ def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
 
     Those of the same line come first, then those that are found where the present one is, then only what has more than
     these; last come earlier generations than its own. Of about the same size the newest counts, and where two have the
-    same memory the fastest. One that has bf16 is not replaced by one without: attention there has no fused kernels for it.
+    same memory the fastest. One that has bf16 is not replaced by one without, as attention there has no fused kernels.
     """
     left = [
         each
@@ -194,7 +194,7 @@ def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
             for each in left
             if _farness(each, now) == _farness(first, now) and each.usable <= _CLEARLY * first.usable
         ]
-        best = max(rivals, key=lambda each: (each.generation, -each.usable, each.speed.tflops))
+        best = max(rivals, key=lambda each: (each.generation, -each.nominal_gb, each.speed.tflops))
         capacity = max(each.usable for each in rivals)
         yield Knob(
             title=best.name,
