@@ -67,7 +67,7 @@ def _stored(config: Config) -> dict[str, str]:
     made = config.get(path) in (None, *_MADE) or not isinstance(model, str)
     if made or _says_format(model):
         return {}
-    form = config[path]
+    form = str(config[path])
     other = repository(model, form, alike=True)
     if other is not None:
         said = "name a repository with {} weights, such as {} of the same shapes; the server does not quantize {}"

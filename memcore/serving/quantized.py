@@ -77,7 +77,7 @@ _TUNED = re.compile(r"-(?:instruct|it|pt|base)(?=-\d{4}$|$)", re.IGNORECASE)
 
 @cache
 def _of_models() -> Mapping[tuple[str, str], str]:
-    """Return repositories by the model that they are of, however it is tuned, and their format: the first of several."""
+    """Return repositories by the model that they are of, however it is tuned, and their format."""
     found: dict[tuple[str, str], str] = {}
     for each in _REPOSITORIES:
         name = named(each)

@@ -64,7 +64,6 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "experts learn nothing": "专家不学习",
     "experts learn nothing, and their weights are rounded like the others": "专家不学习，其权重与其他权重一样舍入",
     "Experts quantized too, LoRA on attention only": "专家也量化，仅注意力层用 LoRA",
-    "Quantized scales": "缩放因子也量化",
     "Unsloth quantizes the scales of NF4's blocks too": "Unsloth 也量化 NF4 各块的缩放因子",
     "Doubly quantized weights": "权重双重量化",
     "4.13 bits a weight instead of 4.5: scales are quantized too": "每个权重 4.13 位而非 4.5 位：缩放因子也量化",

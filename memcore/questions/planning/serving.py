@@ -506,11 +506,5 @@ def _as_stored(changes: Mapping[str, object], found: ServingEstimate) -> Mapping
 
 def _knob(row: ServerChange, changes: dict[str, object]) -> Knob:
     lossy, form = row.kind in ("precision", "job"), changes.get(Inference.quantization)
-    other = form in LIKE_AWQ[1:] and _is_weights(row)
-    return Knob(
-        title=Message("Weights in {}", form) if other else row.title,
-        to=changes,
-        why=row.note,
-        quality=row.note if lossy else "",
-        source=row.kind,
-    )
+    title = Message("Weights in {}", form) if form in LIKE_AWQ[1:] and _is_weights(row) else row.title
+    return Knob(title=title, to=changes, why=row.note, quality=row.note if lossy else "", source=row.kind)

@@ -1,4 +1,4 @@
-"""What plans assume where a job leaves it open: the global batch of pre-training, the length of a server's sequences."""
+"""What plans assume where a job leaves it open: the global batch of pre-training, the length of sequences served."""
 
 from __future__ import annotations
 
