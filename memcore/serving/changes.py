@@ -32,7 +32,7 @@ class Halved:
 
 @dataclass(frozen=True, slots=True)
 class ForUsers:
-    """As many as there are users, where the server allows more."""
+    """As many as there are users, or as the cache holds where nobody says how many; the server allows more."""
 
     path: str
 
@@ -117,9 +117,9 @@ def fewer_tokens(path: str, least: int = 512) -> ServerChange:
 
 
 AS_USERS = ServerChange(
-    title="No more sequences per step than users",
+    title="No more sequences per step than needed",
     kind="free",
-    note="graphs and the sampler are made for these alone; whoever comes in addition waits",
+    note="graphs and the sampler are made for your users alone, or for what the cache holds; further requests wait",
     how=ForUsers(Inference.max_num_seqs),
     ladder=False,
 )

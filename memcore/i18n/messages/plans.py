@@ -74,9 +74,11 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "set it with --grad-accum": "可用 --grad-accum 设定",
     "sequences of {tokens} tokens, usual for chats": "序列长 {tokens} 个 token（聊天的常用值）",
     "set it with --max-len": "可用 --max-len 设定",
-    "No more sequences per step than users": "每步序列数不超过用户数",
-    "graphs and the sampler are made for these alone": "CUDA Graph 与采样器只按这些序列准备",
-    "whoever comes in addition waits": "更多的请求需排队",
+    "No more sequences per step than needed": "每步序列数不超过所需",
+    "graphs and the sampler are made for your users alone, or for what the cache holds": (
+        "CUDA Graph 与采样器只按用户数或缓存能容纳的序列数准备"
+    ),
+    "further requests wait": "更多的请求需排队",
     "A smaller fraction of GPU memory": "降低显存比例",
     "memory outside the server's budget fits for certain": "服务器预算之外的显存一定放得下",
     "the cache is smaller": "缓存变小",

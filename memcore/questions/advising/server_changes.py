@@ -29,8 +29,10 @@ def made(row: ServerChange, found: ServingEstimate) -> Iterator[Changes]:
             if isinstance(value, int) and value // 2 >= least:
                 yield {path: value // 2}
         case ForUsers(path):
-            value, users = value_of(found.job.config, found.assumptions, path), found.job.basics.batch
-            if users is not None and not (isinstance(value, int) and value <= users):
+            value, pool = value_of(found.job.config, found.assumptions, path), found.pool
+            held = pool.users(found.asked_length) if pool is not None else None
+            users = found.job.basics.batch or max(held or 0, 1)
+            if not (isinstance(value, int) and value <= users):
                 yield {path: users}
         case Share(path):
             yield from _share(found, path)

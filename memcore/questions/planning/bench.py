@@ -12,7 +12,7 @@ from memcore.config.knobs import Knob
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
-from memcore.hardware import BY_ID, Accelerator, alike
+from memcore.hardware import BY_ID, EXPORTED, Accelerator, alike
 from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases
 from memcore.questions.costs import Cost, cost_of, least_of
@@ -185,7 +185,8 @@ def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
     left = [
         each
         for each in alike(now)
-        if now is None or (each.vendor == now.vendor and (each.has_bf16 or not now.has_bf16))
+        if (now is None or (each.vendor == now.vendor and (each.has_bf16 or not now.has_bf16)))
+        and (each.id not in EXPORTED or (now is not None and now.id in EXPORTED))
     ]
     while left := [each for each in left if each.usable > _CLEARLY * capacity]:
         first = min(left, key=lambda each: (*_farness(each, now), each.usable))
