@@ -115,8 +115,9 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "experts are distributed over GPUs": "专家分布到多块 GPU",
     "how the job is divided among the GPUs": "任务在各 GPU 之间的划分方式",
     "keeps the global batch size on this number of GPUs": "在该 GPU 数下保持全局批次大小不变",
-    "more memory for each GPU": "每块 GPU 的显存更大",
-    "the next size of the same line, else the newest of its size": "同系列的下一档，否则为该容量中最新的型号",
+    "more memory for each GPU: the next size of the same line, else the newest of its size": (
+        "每块 GPU 的显存更大：同系列的下一档，否则为该容量中最新的型号"
+    ),
     "activations grow with the sequence": "激活值随序列长度增长",
     "the cache grows with each token": "缓存随每个 token 增长",
     "two bytes of moments per parameter instead of four or eight": (
