@@ -178,6 +178,7 @@ MEANINGS: Mapping[str, str] = {
     "largest_format": "weight format with the most bits that fits",
     "gpu_memory_utilization": "values of the setting that work",
     "tokens_per_second": "tokens per second for each user, while no prompt is processed",
+    "tokens_per_second_unknown": "why nothing is said of tokens per second",
     "first_token_seconds": "seconds to the first token of a prompt of the requested length, alone and not cached",
     "least": "smallest",
     "most": "largest",

@@ -20,6 +20,8 @@ OPEN = "--model gpt2 --seq 512"
 SERVER = "--model llama-3.1-8b --engine vllm --accelerator h100-sxm-80gb --max-len 8192"
 FULL = "--model llama-3.1-70b --engine vllm --accelerator l40s --batch 50"
 SCRIPT = "--model gpt2 --engine transformers --prompt 100 --output 20"
+UNKNOWN = f"{SCRIPT} --accelerator t4"
+"""A server of which no published rates are known."""
 LLAMACPP = "--model llama-3.1-8b --engine llama.cpp --accelerator rtx-4090 --max-len 4096"
 SGLANG = "--model llama-3.1-8b --engine sglang --accelerator h100-sxm-80gb --max-len 4096"
 FAILED = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.21 GiB.\n71.3 GiB\n"
@@ -42,7 +44,7 @@ MEASURED = {
     ]
 }  # fmt: skip
 RUNS: Mapping[str, Sequence[str]] = {
-    "estimate": ("train.yaml", TRAINING, MOE, OPEN, SERVER, FULL, SCRIPT, LLAMACPP, SGLANG),
+    "estimate": ("train.yaml", TRAINING, MOE, OPEN, SERVER, FULL, SCRIPT, UNKNOWN, LLAMACPP, SGLANG),
     "quick": ("8b --gpus 8",),
     "explain": (OPEN, MOE, SERVER, SCRIPT),
     "plan": (f"{TRAINING} --adapter lora --tokens 1B --price 2", SERVER),

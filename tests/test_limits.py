@@ -220,7 +220,7 @@ def test_the_page_says_that_a_key_is_there_twice():
     """With the same value it is taken, and said, as on the command line."""
     text = '{"model": "gpt2", "training": {"micro_batch_size": 2, "micro_batch_size": 2}}'
     form, said = understood(text, Form({}, ""))
-    assert said == "training.micro_batch_size appears twice with the same value"
+    assert said == "training.micro_batch_size appears twice with the same value."
     assert form.texts["training.micro_batch_size"] == "2"
 
 

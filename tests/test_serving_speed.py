@@ -1,10 +1,11 @@
 """A server's tokens per second against published rates, by source: the error that is written down, and the ranges."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
+from math import ceil
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 import pytest
 
@@ -15,26 +16,25 @@ from memcore.questions.planning.plan import plan
 from memcore.questions.serving_speed import serving_speed
 
 pytestmark = pytest.mark.machine
-CASES = json.loads((Path(__file__).parent / "truth" / "serving_speed.json").read_text(encoding="utf-8"))
-ERRORS = {
-    "GPU-Benchmarks, llama.cpp of May 2024": 0.17,
-    "InferenceX, DeepSeek-R1": 0.08,
-    "Qwen2.5, vLLM on A100": 0.06,
-    "Qwen3, SGLang on H20": 0.11,
-    "club-3090": 0.03,
-    "johnmusgrave, A100 40 GB": 0.13,
-    "llama.cpp pull requests": 0.12,
-    "tt-inference-server": 0.18,
-    "vLLM-benchmarking, A100": 0.14,
-    "yobitelcomm, H100": 0.20,
-}
-"""Mean absolute error of each source, rounded up.
+TRUTH = Path(__file__).parent / "truth"
+
+
+def cases_of(name, step=1):
+    """Read published rates."""
+    return json.loads((TRUTH / f"{name}.json").read_text("utf-8"))[::step]
+
+
+CASES = [*cases_of("serving_speed"), *cases_of("speeds_read", 3), *cases_of("speeds_blind")]
+"""Those of before; of those that terms are fitted to every third; and those that were written down before any of
+these terms was there, of which the first prediction was off by 10 % in the median and 30 % in the 90th percentile."""
+ERRORS = json.loads((TRUTH / "serving_speed_errors.json").read_text("utf-8"))
+"""By source or regime: cases, how many are answered, and the median error and 90th percentile, before and since
+November 2026. docs/costs.md shows them.
 
 llama.cpp has become faster since May 2024, above all with long caches. Rates with several users are compared with those
-while prompts are read in between, which brings six of vLLM-benchmarking from 19 to 3 %. tt-inference-server's times to first tokens scatter by half.
+while prompts are read in between, which brings six of vLLM-benchmarking from 19 to 3 %. tt-inference-server's times to
+first tokens scatter by half. Hosts that start kernels one by one take 0.26 to 4 ms for a layer.
 """
-REFUSED = "ttb-r1-awq"
-"""Latent attention in vLLM: the one source takes 2.2 times as long as the formula says."""
 
 
 @cache
@@ -53,6 +53,8 @@ def ratio_of(case):
     config, measured = json.dumps(case["config"]), case["measured"]
     prompt, generated, value = case["prompt"], case["generated"], measured["value"]
     found = speed_of(config, case["users"], prompt + generated // 2, prompt, generated)
+    if found is None:
+        return None
     step = found.step if found.mixed is None else found.mixed
     if measured["quantity"] == "seconds_per_token":
         low, expected, high = step
@@ -60,6 +62,8 @@ def ratio_of(case):
         (low, expected, high), value = step, 1 / value
     else:
         first = speed_of(config, 1, prompt).first
+        if first is None:
+            return None
         whole = [each + generated * every for each, every in zip(first, step, strict=True)]
         counted = generated + (prompt if measured["quantity"].startswith("all") else 0)
         (low, expected, high), value = (first, value) if measured["quantity"] == "ttft" else (whole, counted / value)
@@ -67,43 +71,82 @@ def ratio_of(case):
 
 
 def test_published_rates():
-    """Each source's mean error is what is written down, and nine in ten rates are inside the range."""
+    """Each source's errors are what is written down, and nine in ten rates are inside the range."""
     errors, inside = defaultdict(list), []
     for case in CASES:
-        if not case["id"].startswith(REFUSED):
-            ratio, within = ratio_of(case)
-            errors[case["kind"]].append(abs(ratio - 1))
-            inside.append(within)
-    found = {kind: fmean(each) for kind, each in errors.items()}
+        said = ratio_of(case)
+        errors[case["kind"]] += [] if said is None else [abs(said[0] - 1)]
+        inside += [] if said is None else [said[1]]
+    cases = Counter(case["kind"] for case in CASES)
+    found = {
+        kind: {"cases": cases[kind], "answered": len(each), "now": [median(each), each[ceil(0.9 * len(each)) - 1]]}
+        for kind, each in ((kind, sorted(each)) for kind, each in errors.items())
+    }
     assert found.keys() == ERRORS.keys()
-    assert {kind: each for kind, each in found.items() if not ERRORS[kind] - 0.05 < each <= ERRORS[kind]} == {}
-    assert fmean(inside) > 0.9
-    assert len(inside) > 300
+    for kind, each in found.items():
+        now = each.pop("now")
+        assert each == {name: ERRORS[kind][name] for name in each}, kind
+        assert now == pytest.approx(ERRORS[kind]["now"], abs=0.005), kind
+    assert fmean(inside) > 0.95
+    assert len(inside) > 480
 
 
 @pytest.mark.parametrize(
-    ("model", "engine", "hardware", "more"),
+    ("model", "engine", "hardware", "more", "why"),
     [
-        ("deepseek-ai/DeepSeek-R1-0528", {"type": "vllm"}, {"accelerator": "h200-sxm-141gb", "num_gpus": 8}, {}),
-        ("deepseek-ai/DeepSeek-V3.2", {"type": "sglang"}, {"accelerator": "h200-sxm-141gb", "num_gpus": 8}, {}),
-        ("deepseek-ai/DeepSeek-V2-Lite", {"type": "sglang"}, {"accelerator": "a100-sxm-80gb"}, {}),
-        ("Qwen/Qwen3-8B", {"type": "vllm"}, {"accelerator": "mi300x"}, {}),
-        ("Qwen/Qwen3-8B", {"type": "tgi"}, {"accelerator": "h100-sxm-80gb"}, {}),
-        ("Qwen/Qwen3-8B", {"type": "vllm", "enforce_eager": True}, {"accelerator": "h100-sxm-80gb"}, {}),
-        ("Qwen/Qwen3-32B", {"type": "vllm"}, {"accelerator": "rtx-4090"}, {}),
-        ("Qwen/Qwen3-0.6B", {"type": "vllm"}, {"accelerator": "t4"}, {}),
-        ("Qwen/Qwen3-8B", {"type": "vllm"}, {"accelerator": "h100-sxm-80gb"}, {"num_speculative_tokens": 3}),
-        ("Qwen/Qwen3-8B", {"type": "llama.cpp", "n_gpu_layers": 10}, {"accelerator": "rtx-4090"}, {}),
-        ("Qwen/Qwen3-8B", {"type": "vllm"}, {}, {}),
-        ("BAAI/bge-small-en-v1.5", {"type": "vllm"}, {"accelerator": "l4"}, {"max_model_len": 512}),
+        (
+            "deepseek-ai/DeepSeek-V3.2",
+            {"type": "sglang"},
+            {"accelerator": "h200-sxm-141gb", "num_gpus": 8},
+            {},
+            "kind of",
+        ),
+        ("deepseek-ai/DeepSeek-V2-Lite", {"type": "sglang"}, {"accelerator": "a100-sxm-80gb"}, {}, "latent attention"),
+        ("Qwen/Qwen3-8B", {"type": "vllm"}, {"accelerator": "mi300x"}, {}, "vLLM on this GPU"),
+        ("Qwen/Qwen3-8B", {"type": "tgi"}, {"accelerator": "h100-sxm-80gb"}, {}, "rates of TGI"),
+        ("Qwen/Qwen3-32B", {"type": "vllm"}, {"accelerator": "rtx-4090"}, {}, None),
+        ("Qwen/Qwen3-0.6B", {"type": "vllm"}, {"accelerator": "t4"}, {}, "on this GPU"),
+        (
+            "Qwen/Qwen3-8B",
+            {"type": "vllm"},
+            {"accelerator": "h100-sxm-80gb"},
+            {"num_speculative_tokens": 3},
+            "accepted",
+        ),
+        ("Qwen/Qwen3-8B", {"type": "llama.cpp", "flash_attn": False}, {"accelerator": "rtx-4090"}, {}, "fused"),
+        (
+            "Qwen/Qwen3-30B-A3B",
+            {"type": "llama.cpp"},
+            {"accelerator": "gb10"},
+            {"batch_size": 8, "max_model_len": 256},
+            "four users",
+        ),
+        ("Qwen/Qwen3-8B", {"type": "vllm"}, {}, {}, None),
+        ("BAAI/bge-small-en-v1.5", {"type": "vllm"}, {"accelerator": "l4"}, {"max_model_len": 512}, "generates no"),
     ],
 )
-def test_no_source_tells(model, engine, hardware, more):
-    """Nothing is said of servers, GPUs and networks that no published rate covers, or that generate no tokens."""
+def test_no_source_tells(model, engine, hardware, more, why):
+    """Nothing is said of what no published rate covers, or where no tokens are generated, but why."""
     inference = {"max_model_len": 4096, **more}
     found = estimate({"model": model, "inference": inference, "engine": engine, "hardware": hardware})
     assert serving_speed(found) is None
-    assert "tokens_per_second" not in {each.key for each in answers(found)}
+    said = {each.key: each.answer for each in answers(found)}
+    assert "tokens_per_second" not in said
+    assert why is None or why in said["tokens_per_second_unknown"]
+    assert why is not None or "tokens_per_second_unknown" not in said
+
+
+def test_layers_and_experts_on_the_host():
+    """The fewer layers are on the GPU, the longer a token waits for host memory; of experts it reads few."""
+
+    def step(**more):
+        engine = {"type": "llama.cpp", **more}
+        config = {"model": "Qwen/Qwen3-30B-A3B", "inference": {"max_model_len": 4096, "quantization": "q4_k_m"}}
+        return serving_speed(estimate({**config, "engine": engine, "hardware": {"accelerator": "rtx-5090"}})).step
+
+    whole, experts, layers = step(), step(n_cpu_moe=48), step(n_gpu_layers=0)
+    assert whole[1] < experts[1] < layers[1]
+    assert experts[2] / experts[1] > whole[2] / whole[1]
 
 
 def test_steps_of_latent_attention():

@@ -78,6 +78,50 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
         "Seconds to first token, {length}-token prompt",
         "{length} token 提示词的首 token 秒数",
     ),
+    "pace-unknown": ("Tokens/s per user", "每个用户的 token/s"),
+    "pace-unknown-said": ("not known: {why}", "未知：{why}"),
+    "pace-unknown-server": ("no published rates of {server} are known", "没有已知的 {server} 公开速率"),
+    "pace-unknown-gpu": (
+        "no published rates of {server} on this GPU are known",
+        "没有已知的 {server} 在这种 GPU 上的公开速率",
+    ),
+    "pace-unknown-tokens": ("this model generates no tokens", "该模型不生成 token"),
+    "pace-unknown-speculation": (
+        "it depends on how many drafted tokens are accepted",
+        "取决于有多少草稿 token 被接受",
+    ),
+    "pace-unknown-layout": (
+        "no published rates cover pipelines, split contexts, or experts with data parallelism",
+        "公开速率不涵盖流水线、切分的上下文，或带数据并行的专家",
+    ),
+    "pace-unknown-latent": (
+        "no published rates of {server} cover this kind of latent attention on this GPU",
+        "{server} 的公开速率不涵盖这种 GPU 上的此类潜在注意力",
+    ),
+    "pace-unknown-recurrent": (
+        "no published rates of {server} cover recurrent states",
+        "{server} 的公开速率不涵盖循环状态",
+    ),
+    "pace-unknown-offload": (
+        "no published rates cover weights that pass over PCIe in each step",
+        "公开速率不涵盖每步都经 PCIe 传输的权重",
+    ),
+    "pace-unknown-flash": (
+        "no published rates cover attention without a fused kernel",
+        "公开速率不涵盖没有融合核的注意力",
+    ),
+    "pace-unknown-cache": (
+        "no published rates cover a cache on the host",
+        "公开速率不涵盖放在主机上的缓存",
+    ),
+    "pace-unknown-split": (
+        "no published rates cover matrices that are split over GPUs by {server}",
+        "公开速率不涵盖 {server} 把矩阵切分到多块 GPU 的情况",
+    ),
+    "pace-unknown-users": (
+        "no published rates of {server} cover experts with more than four users",
+        "{server} 的公开速率不涵盖四个以上用户的专家模型",
+    ),
     "serves-no-value": ("no value works on this GPU", "在这块 GPU 上没有可用的值"),
     # Places and pictures
     "serves-where-stage": ("On {name}", "在 {name} 上"),

@@ -200,6 +200,7 @@ tensors. Start with:
         "Speed: {pace} tokens/s for each of {users} users",
         "速度：{users} 个用户，每个用户 {pace} token/s",
     ),
+    "cli-pace-unknown": ("Speed: not known: {why}.", "速度：未知：{why}。"),
     "cli-pace-at": (
         "at a context of {length} tokens, not counting prompts.",
         "上下文为 {length} 个 token，不计提示词处理。",

@@ -8,7 +8,7 @@ from memcore.i18n.page import say, translated
 from memcore.messages import Message
 from memcore.questions.costs import Range
 from memcore.questions.describe import Verdict
-from memcore.questions.serving_speed import ServingSpeed, serving_speed
+from memcore.questions.serving_speed import ServingSpeed, pace_unknown, serving_speed
 from memcore.records import dataclass
 from memcore.serving.answers import (
     MOST_USERS,
@@ -149,8 +149,12 @@ def _answers(found: ServingEstimate) -> Iterator[Answered]:
         value = {"least": share.least, "most": share.most} if works else None
         yield Answered("gpu_memory_utilization", say("serves-utilization"), text, value)
     speed = serving_speed(found)
+    why = pace_unknown(found)
     if speed is not None:
         yield from _speeds(speed)
+    elif why is not None:
+        text = say("pace-unknown-said", why=why)
+        yield Answered("tokens_per_second_unknown", say("pace-unknown"), text, why)
 
 
 def _speeds(speed: ServingSpeed) -> Iterator[Answered]:

@@ -44,33 +44,74 @@ _STACKED = frozenset({"8.0", "9.0", "10.0", "10.3"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kernels:
+    """What a step's kernels reach on a kind of GPU, as published rates have it."""
+
+    share: float
+    """Of the memory's bandwidth, while they read weights and cached tokens."""
+    layer: float
+    """Seconds of a layer's kernels beyond what they read."""
+    experts: float = 0.0
+    """Further seconds of a layer with routed experts."""
+    latent: float = 0.0
+    """The same of latent attention."""
+    recurrent: float = 0.0
+    """The same of a recurrent state."""
+    unpacking: float = 0.0
+    """The same of weights in four bits."""
+    prompts: float | None = None
+    """Share of the peak of products in 16 bits that prompts reach; None: as for all kernels of a GPU, if at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Bytes of weights that a token passes, by where they lie."""
+
+    device: float
+    experts: float
+    """Of all routed experts on GPUs, of which a token chooses few."""
+    host: float = 0.0
+    host_experts: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """How fast a server's steps are, compared with what memory and matrix products allow: published rates say it."""
 
-    share: float
-    """Of the bandwidth of GDDR memory that a step reaches while it reads weights and cached tokens."""
-    stacked: float
-    """The same for stacked memory."""
-    layer: float
-    """Seconds of a layer's kernels beyond what they read, on GPUs of capability 8.9 and later."""
-    former: float
-    """The same before them."""
-    unpacking: float = 0.0
-    """Further seconds of a layer before 8.9 whose weights have four bits."""
-    others: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of a layer's kernels where the stack is none of NVIDIA's, by `Accelerator.stack`."""
+    late: Kernels
+    """On GPUs of compute capability 8.9 and later."""
+    former: Kernels
+    """On those before."""
+    others: Mapping[str, Kernels] = field(default_factory=dict)
+    """On single kinds, by `Accelerator.capability` or, for all of a vendor's, by `Accelerator.stack`."""
+    stacked: float | None = None
+    """`share` where memory is stacked (HBM); None: as where it is not."""
+    oldest: tuple[int, int] = (8, 0)
+    """Compute capability from which published rates are known."""
     rows: bool = False
     """Products of few tokens take what a tile of 64 rows takes, where a GPU's products are slow for its memory."""
     prompts: bool = False
     """Published rates cover prompts, too."""
-    latent: bool = False
-    """They cover steps of latent attention, from Hopper on; not first tokens, which took 2 to 10 times as long."""
-    covers: Callable[[ServingJob], bool] = lambda _job: True
-    """Return whether published rates say anything of a job."""
+    latent: int | None = None
+    """Compute capability from which they cover steps of latent attention; not first tokens, which took 2 to 10 times as
+    long. None: they do not."""
+    recurrent: tuple[float, float] | None = None
+    """Multiples of what is expected between which published steps with recurrent states are; None: none are known."""
+    launching: Callable[[ServingJob], float] = lambda _job: 0.0
+    """Return seconds in which the host starts a step's kernels one by one; with CUDA graphs 0."""
+    reads: Callable[[ServingJob], Reads] | None = None
+    """Return what a token reads where the ledger does not name weights by their modules."""
+    uncovered: Callable[[ServingJob], str | None] = lambda _job: None
+    """Return the key of a sentence on what published rates do not cover of a job."""
 
-    def share_of(self, capability: str) -> float:
-        """Return the share of the memory's bandwidth."""
-        return self.stacked if capability in _STACKED else self.share
+    def on(self, row: Accelerator) -> Kernels:
+        """Return what kernels reach on a GPU."""
+        found = self.others.get(row.capability) or self.others.get(row.stack)
+        if found is not None:
+            return found
+        late = row.version is not None and row.version >= (8, 9)
+        found = self.late if late else self.former
+        return replace(found, share=self.stacked) if self.stacked and row.capability in _STACKED else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,6 +106,8 @@ def _speed(each: Proposal, tokens: int | None, price: float | None) -> Iterator[
         users = each.speed.users
         yield "  " + say("cli-pace-each" if users > 1 else "cli-pace", pace=pace_in_words(each.speed), users=users)
         yield "    " + say("cli-pace-at", length=f"{each.speed.length:,}")
+    elif each.why_no_speed is not None:
+        yield "  " + say("cli-pace-unknown", why=each.why_no_speed)
     if each.seconds is None or each.tokens is None:
         return
     shortest, seconds, longest = each.seconds

@@ -29,7 +29,7 @@ from memcore.questions.planning.serving import Served, Servings
 from memcore.questions.planning.training import Candidate, Trainings
 from memcore.questions.planning.usual import with_usual_batch, with_usual_length
 from memcore.questions.roofline import roofline_for
-from memcore.questions.serving_speed import ServingSpeed, serving_speed
+from memcore.questions.serving_speed import ServingSpeed, pace_unknown, serving_speed
 from memcore.questions.solving import Pieces
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
@@ -135,6 +135,11 @@ class Proposal:
     def speed(self) -> ServingSpeed | None:
         """Return how fast a server is; None for training, and where no source tells."""
         return serving_speed(self.found) if isinstance(self.found, ServingEstimate) else None
+
+    @property
+    def why_no_speed(self) -> str | None:
+        """Return why nothing is said of a server's speed; None for training, and where something is."""
+        return pace_unknown(self.found) if isinstance(self.found, ServingEstimate) else None
 
     @property
     def fits(self) -> bool:

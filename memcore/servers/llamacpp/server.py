@@ -31,6 +31,7 @@ from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
 from memcore.servers.llamacpp.mtp import HeadWeights, carried, head_file, head_of
 from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, supports_flash
 from memcore.servers.llamacpp.settings import LIBRARY, OLLAMA, PYTHON, LlamaCppSettings
+from memcore.servers.llamacpp.speed import pace
 from memcore.servers.llamacpp.vulkan import at_once
 from memcore.serving.budget import Budget, RankBudget
 from memcore.serving.changes import NO_DRAFT, SHORTER, Becomes, ServerChange, fewer_tokens
@@ -38,7 +39,7 @@ from memcore.serving.entries import ledger, spread
 from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
-from memcore.serving.job import Basics, Pace, Server, ServingJob
+from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl
 from memcore.units import GiB
 
@@ -560,20 +561,6 @@ def drafted(read: Defaults) -> int:
     return 3 if RELEASES[row].outputs_by_slots else 16
 
 
-def _alone(job: ServingJob) -> bool:
-    """Return whether all is on one GPU, with flash attention and without experts."""
-    flags: Flags = job.chosen(Options).flags
-    held = flags.gpu_layers >= min(EVERY, job.model.num_layers + 1) and not flags.overrides and not flags.cache_on_host
-    return held and not job.model.has_experts and job.num_gpus == 1 and flags.flash is not False
-
-
-_SPEED = Pace(share=0.88, stacked=0.55, layer=20e-6, former=30e-6, others={"metal": 150e-6}, covers=_alone)
-"""As published rates have it.
-
-ggml-org/llama.cpp, pull requests 15131, 17505, 17891 and 24216; XiongjieDai/GPU-Benchmarks-on-LLM-Inference; of Metal
-ggml-org/llama.cpp, discussion 4167: 90 to 210 µs a layer of Llama 2 7B, from an M5 Max to an M1 Ultra. Prompts go
-at 22 to 95 % of a GPU's peak, which no rule explains: nothing is said of them.
-"""
 _FEW = (
     "q8_0", "q6_k", "q5_k_m", "q5_k_s", "q4_k_m", "q4_k_s", "q4_0", "iq4_xs", "q3_k_m", "q3_k_s", "iq3_xxs", "q2_k",
     "iq2_m", "iq2_xxs", "iq1_s",
@@ -643,7 +630,7 @@ SERVER = Server(
         why="the CPU computes the experts that do not fit on the GPU; a token reads few of them from host memory",
         source="llama.cpp, common/arg.cpp, --n-cpu-moe",
     ),
-    speed=_SPEED,
+    speed=pace(lambda job: _plan(job.model, job.chosen(Options))),
     changes=(
         ServerChange(
             title="Flash attention",

@@ -34,7 +34,7 @@ from memcore.serving.checkpoint import MODEL_OPT
 from memcore.serving.devices import desktop, integrated
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
-from memcore.serving.job import Basics, Pace, Server, ServingJob
+from memcore.serving.job import Basics, Kernels, Pace, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
@@ -613,7 +613,11 @@ def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | No
 
 
 _SPEED = Pace(
-    share=0.85, stacked=0.85, layer=75e-6, former=110e-6, unpacking=30e-6, rows=True, prompts=True, latent=True
+    late=Kernels(share=0.85, layer=75e-6),
+    former=Kernels(share=0.85, layer=110e-6, unpacking=30e-6),
+    rows=True,
+    prompts=True,
+    latent=9,
 )
 """As published rates have it.
 

@@ -52,6 +52,7 @@ from memcore.servers.vllm.platforms import (
 )
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.sparse import gathered, profiled_scores, step_buffers, without_kernels
+from memcore.servers.vllm.speed import SPEED
 from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals, too_long
 from memcore.servers.vllm.versions import NEWEST
@@ -64,7 +65,7 @@ from memcore.serving.encoder import encoding, kept_images, shown
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.inference import Inference
-from memcore.serving.job import Pace, Server, ServingJob
+from memcore.serving.job import Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import (
     ACTIVATIONS,
@@ -650,20 +651,6 @@ def _reads_cache_format(read: Defaults, method: str) -> bool:
     return not method.startswith(MODEL_OPT) or version is None or release(version) >= _CACHES
 
 
-def _captured(job: ServingJob) -> bool:
-    """Return whether rates are known: with graphs, and with all weights on the GPU."""
-    return not job.config[VllmSettings.enforce_eager] and not job.config[VllmSettings.cpu_offload_gb]
-
-
-_SPEED = Pace(
-    share=0.85, stacked=0.85, layer=60e-6, former=110e-6, unpacking=30e-6, rows=True, prompts=True, covers=_captured
-)
-"""As published rates have it.
-
-Qwen2.5's models on an A100 (QwenLM/Qwen2.5, docs/source/benchmark/speed_benchmark.rst); on later GPUs, Qwen3-4B on an
-RTX 4090, Llama 3.1 8B and Qwen2.5 72B on H100s (tenstorrent/tt-inference-server, issues 143 and 394;
-noonghunna/club-3090, issue 697).
-"""
 SERVER = Server(
     name="vllm",
     title="vLLM",
@@ -678,7 +665,7 @@ SERVER = Server(
     too_long=too_long,
     stacks=frozenset(STACKS),
     oldest=(7, 0),  # vllm, docs/getting_started/installation: "compute capability 7.0 or higher"
-    speed=_SPEED,
+    speed=SPEED,
     changes=(
         AS_USERS,
         *shares(VllmSettings.gpu_memory_utilization),
