@@ -12,10 +12,7 @@ from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import CHAT, LENGTHS, Inference
 
 _USUAL = ((10**9, 2**19), (3 * 10**9, 2**20), (20 * 10**9, 2**21))
-"""Parameters, and the tokens of a step that are usual below that size: GPT-3's from 0.76B to 13B.
-
-arXiv 2005.14165, table 2.1.
-"""
+"""Parameters, and tokens of a step usual below them: GPT-3's from 0.76B to 13B (arXiv 2005.14165, table 2.1)."""
 _LARGEST = 2**22
 """Tokens of a step of larger models (Llama 2, arXiv 2307.09288, section 2.2)."""
 
