@@ -26,7 +26,7 @@ _COUNT_UNITS = {"": 1, "k": 2**10, "m": 2**20, "b": 10**9, "t": 10**12}
 _DIGITS = "[0-9]+(?:[_,][0-9]{3})*(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
 SIZE = rf"^\s*{_DIGITS}\s*(?:(?:[kKmMgGtT][iI]?)?[bB])?\s*$"
 """A number with or without a unit of bytes, as a pattern of JSON Schema has it."""
-_NUMBER = re.compile(rf"\s*({_DIGITS})\s*([a-z]*)\s*", re.IGNORECASE)
+_NUMBER = re.compile(rf"\s*(-?{_DIGITS})\s*([a-z]*)\s*", re.IGNORECASE)
 _PRODUCT = re.compile(r"[x×*]")
 
 

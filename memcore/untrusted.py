@@ -71,6 +71,8 @@ def fault(error: ValueError) -> str:
     """
     if not isinstance(error, json.JSONDecodeError):
         return str(error)
+    if error.doc.lstrip().startswith("<"):
+        return Message("the text is HTML or XML; download the file itself")
     said = error.msg.split()
     what = next((mend for word, mend in _FAULTS.items() if word in said), error.msg)
     if error.pos >= len(error.doc.rstrip()):

@@ -37,7 +37,7 @@ const view = () => byId("answer").dataset.view;
 export const suffix = () => (embedded() ? "&embed" : view() === "overview" ? "" : `&view=${view()}`);
 export const jobOf = (link) => link.replace(VIEW, "").replace(EMBED, "");
 export function showView(name) {
-  const buttons = [...document.querySelectorAll("[data-show]")];
+  const buttons = [...document.querySelectorAll("#jump [data-show]")];
   if (!buttons.some((each) => each.dataset.show === name)) return;
   byId("answer").dataset.view = name;
   drawAll();

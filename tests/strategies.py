@@ -23,6 +23,7 @@ from memcore.config.kinds import (
 )
 from memcore.config.pipelines import Layout
 from memcore.config.settings import SETTINGS
+from memcore.servers.llamacpp.tensor_types import TensorTypes
 
 TINY = [case["config"]["model"] for case in truth("tapes").values()]
 """The networks of the tapes: small ones of every kind."""
@@ -123,6 +124,7 @@ _MATRICES = st.sampled_from(["q_proj", "k_proj", "gate_proj", "all-linear"])
 _SAMPLES = {
     Layout: st.lists(st.integers(0, 99), min_size=1, max_size=5) | st.sampled_from(["Et*3|(tt|)*29m|L", "2,3"]),
     Names: _MATRICES | st.lists(_MATRICES, min_size=1, max_size=3),
+    TensorTypes: st.sampled_from(["token_embd=q8_0", "output=f16,blk.0-1+3.ffn_down=q6_k"]),
     Proportions: st.sampled_from(["17,13", "3/1.50", "0,2"]),
     Version: st.integers(0, 999) | st.sampled_from(["0.19.0", "1.2", "v0.6.3.post1", "7"]),
 }

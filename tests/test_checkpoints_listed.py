@@ -2,9 +2,11 @@
 
 import json
 import struct
+from dataclasses import replace
 
 import pytest
 
+from memcore import estimate
 from memcore.errors import ConfigError
 from memcore.faces.cli import main
 from memcore.formats.gguf import TYPES
@@ -151,6 +153,40 @@ def test_a_gguf_file_says_its_model_and_its_format(tmp_path, model, form, keys):
     config, notes = read_sources([source_of(str(file))])
     assert config == {"model": model, "inference": {"quantization": form[0]}, "engine": {"type": "llama.cpp"}}
     assert f"{sum(each.bytes for each in tensors):,} bytes" in notes[0]
+
+
+WIDER = {
+    "token_embd.weight": "Q8_0",
+    "blk.2.ffn_down.weight": "F16",
+    "blk.3.ffn_down.weight": "F16",
+    "blk.5.ffn_down.weight": "F16",
+}
+
+
+@pytest.mark.parametrize(
+    ("described", "said"),
+    [(False, "token_embd=q8_0,blk.2-3+5.ffn_down=f16"), (True, "attn_output=q4_k,")],
+)
+def test_a_gguf_files_own_types_decide(tmp_path, described, said):
+    """Where they are not its file type's, as in files of mixed types, the weights take the file's bytes."""
+    model = "Qwen/Qwen3-0.6B"
+    tensors = [replace(each, type=WIDER.get(each.name, each.type)) for each in gguf_file(find_model(model), "Q4_K_M")]
+    keys = {
+        "general.name": "Mine" if described else "Qwen3 0.6B",
+        "general.file_type": 15,
+        "general.architecture": "qwen3",
+        "qwen3.block_count": 28,
+    }
+    file, config = tmp_path / "a.gguf", tmp_path / "config.json"
+    file.write_bytes(of_gguf(keys, tensors))
+    config.write_text(json.dumps(catalog()[model]["config"]))
+    read, _ = read_sources([source_of(str(each)) for each in ([config, file] if described else [file])])
+    assert said in read["engine"]["tensor_types"]
+    found = estimate(
+        read | {"hardware": {"accelerator": "rtx-4090"}, "inference": {**read["inference"], "max_model_len": 512}}
+    )
+    kept = found.ledger.sum("weights") + found.budget.host.sum("weights")
+    assert kept - sum(each.bytes for each in tensors) in (0, tensors[0].bytes)  # the head is the embedding, held twice
 
 
 @pytest.mark.parametrize(

@@ -459,7 +459,7 @@ def test_the_language_of_an_answer(arguments, environment, language):
         ("plan --language zh --model gpt2 --price x", "错误：--price：应为大于 0 的数，如 2.5，实为 'x'"),
         (
             "estimate --language zh --model gpt2 --gpus abc",
-            "错误：hardware.num_gpus：应为整数，如 8192、8k 或 7B，实为 'abc'",
+            "错误：--gpus：应为整数，如 8192、8k 或 7B，实为 'abc'",
         ),
         ("estimate --language zh nofile.yaml", "错误：nofile.yaml：没有这个文件或目录"),
         ("solve --language zh --model gpt2", "错误：--for：必填，例如"),

@@ -188,10 +188,10 @@ def test_explain_any_phase(job):
     [
         (["estimate"], "error: model: is required, as in `memcore estimate --model qwen3-8b --adapter lora --accelerator l4`\n"),
         (["estimate", "missing.json"], "error: missing.json: No such file or directory\n"),
-        (["estimate", "--model", "gpt2", "--seq", "1x"], "error: training.sequence_length: expected a whole number such as 8192, 8k or 7B, "
+        (["estimate", "--model", "gpt2", "--seq", "1x"], "error: --seq: expected a whole number such as 8192, 8k or 7B, "
          "found '1x'\n"),
         (["validate", "#v1&model=gpt2&foo=1"], "error: link: foo: unknown key; a newer memcore may know it\n"),
-        (["validate", "--model", "gpt2", "--engine", "fsdp", "--engine-version", "3"], "error: engine.version: found 3; allowed: 1, 2\n"),
+        (["validate", "--model", "gpt2", "--engine", "fsdp", "--engine-version", "3"], "error: --engine-version: found 3; allowed: 1, 2\n"),
         (["accuracy", "missing.json"], "error: missing.json: No such file or directory\n"),
     ],
     ids=str,

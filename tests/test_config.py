@@ -27,6 +27,7 @@ def with_section(**sections):
     ("config", "message"),
     [
         ([], 'expected an object such as {"model": "gpt2"}, found a list'),
+        ("train.yaml", "found 'train.yaml', the name of a file; read it with memcore.load"),
         ({}, "model: is required"),
         ({"model": None}, "model: is required"),
         ({"model": 5}, "model: expected a catalog id, a hub id or the content of a config.json, found 5"),

@@ -18,6 +18,7 @@ from memcore.config.texts import FLAGS
 from memcore.config.url import FORMER, VERSION, decode_fragment, encode_fragment, read_fragment
 from memcore.errors import ConfigError
 from memcore.networks.catalog import catalog, full_name, nickname
+from memcore.servers.llamacpp.tensor_types import TensorTypes
 
 FROZEN = truth("links")
 LISTED = [(path, value) for path, setting in SETTINGS.items()
@@ -32,7 +33,8 @@ def linked(path, value):
 
 def sample(kind):
     """A value of a kind that lists none."""
-    words = {Layout: [4, 3], ModelName: "gpt2", Names: "q_proj", Number: getattr(kind, "maximum", 1), Text: "0.16.0"}
+    words = {Layout: [4, 3], ModelName: "gpt2", Names: "q_proj", Number: getattr(kind, "maximum", 1), Text: "0.16.0",
+             TensorTypes: "token_embd=q8_0"}  # fmt: skip
     if type(kind) in words:
         return words[type(kind)]
     return kind.parse("2" if isinstance(kind, Version) else str(max(getattr(kind, "minimum", 1), 1)))

@@ -1,10 +1,12 @@
 """Names of re-uploaded and quantized repositories: what trains and serves behind them, and how it is said."""
 
 import pytest
+from conftest import truth
 
 from memcore import Config, estimate
-from memcore.errors import ConfigError
+from memcore.errors import ConfigError, UnsupportedError
 from memcore.networks.catalog import find_model, identified, known, named, search
+from memcore.serving.published import as_published
 
 NAMES = [
     ("NousResearch/Meta-Llama-3.1-8B", "meta-llama/Llama-3.1-8B", None, ""),
@@ -38,6 +40,42 @@ NAMES = [
     ("openai/gpt-oss-safeguard-20b", "openai/gpt-oss-20b", None, ""),
     ("deepseek-ai/deepseek-coder-6.7b-instruct", "deepseek-ai/deepseek-coder-6.7b-base", None, ""),
 ]  # fmt: skip
+
+
+SIZES = truth("modelsb_ids")
+"""Repositories with their network, their format, and the size of their files in three digits or more."""
+
+
+def test_files_of_repositories_have_the_size_that_cards_and_listings_say():
+    """MLX's are refused by the name of their network; `older` says why a file has other types than it would today."""
+    differing = {}
+    for name, row in SIZES.items():
+        if row["format"] == "mlx":
+            with pytest.raises(ConfigError, match=f"its model is {row['base']}"):
+                identified(name)
+        elif "tinyllama" not in name:
+            stored, size = as_published(name)
+            assert stored == row["format"]
+            assert find_model(name).parameters == find_model(row["base"]).parameters
+            if size != pytest.approx(row["bytes"], rel=0.01):
+                differing[name] = row["older"]
+    assert list(differing) == ["TheBloke/Mixtral-8x7B-Instruct-v0.1-GGUF:Q4_K_M"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("bartowski/Qwen2.5-7B-Instruct-GGUF:Q6_K_L", "q6_k"),
+        ("hf.co/unsloth/Qwen3-8B-GGUF:UD-Q4_K_XL", "q4_k_m"),
+        ("hugging-quants/Llama-3.2-1B-Instruct-Q8_0-GGUF", "q8_0"),
+    ],
+)
+def test_a_name_says_the_type_of_a_gguf_file(name, said):
+    """llama.cpp serves it; other servers are refused by the type."""
+    job = {"model": name, "engine": {"type": "llama.cpp"}}
+    assert {each.path: each.value for each in estimate(job).assumptions}["inference.quantization"] == said
+    with pytest.raises(UnsupportedError, match="GGUF files are not supported yet with vLLM"):
+        estimate({"model": name, "engine": {"type": "vllm"}})
 
 
 @pytest.mark.parametrize(("name", "base", "stored", "frozen"), NAMES)

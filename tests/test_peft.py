@@ -130,7 +130,6 @@ def test_what_else_makes_the_adapter(key):
 
 
 REFUSED = {
-    '"bias": "none"': ('"bias": "all"', "bias: found 'all'"),
     '"rank_pattern": {}': ('"rank_pattern": {"q_proj": 4}', "rank_pattern.q_proj: found 4"),
     '"layers_to_transform": null': ('"layers_to_transform": [0, 1]', "layers_to_transform: found"),
     '"trainable_token_indices": null': ('"trainable_token_indices": [3]', "trainable_token_indices: found"),

@@ -3,7 +3,9 @@
 import json
 
 import pytest
+from conftest import truth
 
+from memcore.config.settings import SETTINGS
 from memcore.errors import MemcoreError
 from memcore.formats.notebooks import code_of
 from memcore.formats.python import calls
@@ -130,12 +132,13 @@ def test_a_notebook_is_its_cells():
 
 REFUSED = {
     UNSLOTH + "trainer = PPOTrainer(model, args=PPOConfig(beta=0.1))\n": "PPOTrainer: found in line",
-    QLORA.replace("LoraConfig(", "IA3Config("): "IA3Config: found in line",
-    QLORA.replace("LoraConfig(", "ShiraConfig(")
+    QLORA.replace("LoraConfig(", "ShiraConfig("): "ShiraConfig: found in line",
+    QLORA.replace("LoraConfig(", "made(")
     + "get_peft_model(model, peft_config)\n": "get_peft_model: its config in line",
+    QLORA.replace('bias="none"', "layers_to_transform=[0]"): "layers_to_transform: found [0]",
+    QLORA.replace('["q_proj"]', r"r'.*\.1.*q_proj'"): "adapters on only some layers",
     UNSLOTH.replace("    dtype", "    load_in_fp8 = True,\n    dtype") + ADAPTED + TRAINED: "load_in_fp8: found True",
     QLORA.replace("BitsAndBytesConfig(", "HqqConfig("): "HqqConfig: found in line",
-    QLORA.replace('bias="none"', 'bias="all"'): "LoraConfig(bias=): found 'all'",
     QLORA
     + "other = TrainingArguments(output_dir='y', per_device_train_batch_size=8)\n": "different arguments in lines",
     "import torch\nfor x in range(3):\nprint(x)\nTrainingArguments(": "is not Python: line",
@@ -173,6 +176,31 @@ def test_a_notebook_that_starts_a_script():
     cells = ("!pip install trl", settings, "!torchrun --nproc_per_node=4 \\\n  train.py --config a.yaml", "print(1)")
     found = flat(read_sources([Source("a.ipynb", notebook(*cells))])[0])
     assert (found["training.micro_batch_size"], found["hardware.num_gpus"]) == (3, 4)
+
+
+FREEZES = {
+    ("google/paligemma2-3b-pt-224", "for p in model.vision_tower.parameters():\n    p.requires_grad = False"): [
+        "language-model", "projector"],
+    ("google/paligemma2-3b-pt-224", "model.vision_tower.requires_grad_(False)\nmodel.multi_modal_projector.requires_grad_(False)"): [
+        "language-model"],
+    ("Qwen/Qwen2.5-VL-3B-Instruct", "model.visual.requires_grad_(False)"): ["language-model"],  # with its merger
+    ("NousResearch/Llama-2-7b-hf", "for p in model.parameters():\n    p.requires_grad = False\n"
+                                 "for p in model.lm_head.parameters():\n    p.requires_grad = True"): ["lm_head"],
+    ("NousResearch/Llama-2-7b-hf", "for p in model.model.layers[:16].parameters():\n    p.requires_grad = False"): None,
+    ("NousResearch/Llama-2-7b-hf", "for n, p in model.named_parameters():\n    p.requires_grad = 'bias' in n"): None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FREEZES)
+def test_what_a_script_freezes(case):
+    """What is not known to be frozen is counted as trained, and said."""
+    name, done = case
+    text = ASKED.replace("gpt2", name).replace(
+        "    for param in model.vision_model.parameters():\n        param.requires_grad = False\n", ""
+    )
+    read = imported(text.replace("Trainer(", f"{done}\nTrainer(", 1))
+    assert flat(read.config).get("training.trainable") == FREEZES[case]
+    assert any("parameters that it freezes" in note for note in read.notes) == (FREEZES[case] is None)
 
 
 def test_a_script_that_is_only_named_may_adapt():
@@ -312,6 +340,13 @@ FURTHER = {
     HEAD + "c = ModelConfig(model_name_or_path='a/b', use_peft=True, lora_target_modules=['q_proj'])\n"
     "GRPOTrainer(model=c.model_name_or_path, args=GRPOConfig(beta=0.1), peft_config=get_peft_config(c))": {
         "model": "a/b", TYPE: "lora", RANK: 16, "training.method.name": "grpo", "training.method.reference": None},
+    LOADED.format("SFTTrainer('c/d', model_init_kwargs=dict(attn_implementation='flash_attention_2', use_cache=False), "
+                  "peft_config=LoraConfig(target_modules=find_all_linear_names(model)))"): {
+        "training.attention": "flash", TARGETS: "all-linear"},
+    LOADED.format("RLOOTrainer(model, args=RLOOConfig(max_completion_length=64))"): {
+        "training.method.name": "grpo", "training.method.completion_length": 64, "training.method.reference": "copy"},
+    LOADED.format("RLOOTrainer(model, args=RLOOConfig(beta=0.0))"): {
+        "training.method.name": "grpo", "training.method.reference": None},
     "from unsloth import FastVisionModel\nfrom trl import SFTTrainer, SFTConfig\n"
     "m, t = FastVisionModel.from_pretrained('a/b')\nm = FastVisionModel.get_peft_model(m)\n"
     "SFTTrainer(model=m, args=SFTConfig(max_length=64))": {TARGETS: "all-linear", RANK: 16},
@@ -384,6 +419,11 @@ SAID = {
     "model.config.num_hidden_layers = 4": True,
     "model = patch(model)": True,
     "model.to('cuda', torch.float16)": True,
+    "model.resize_token_embeddings(60000)": True,
+    "tokenizer.add_tokens(words)\nmodel.resize_token_embeddings(len(tokenizer))": True,
+    "model.resize_token_embeddings(len(tokenizer))\nmodel, tokenizer = setup_chat_format(model, tokenizer)": False,
+    "model.lm_head = model.lm_head.float()": True,
+    "trainer.model = trainer.model.float()": False,
     "for name, part in model.named_modules():\n    part.to(torch.float32)": True,
     "for p in model.parameters():\n    p.data = p.data.float()": True,
     "for p in model.parameters():\n    p.register_post_accumulate_grad_hook(step)": True,
@@ -427,11 +467,71 @@ FROM_CONFIG = "model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrain
     ("model = AutoModelForCausalLM.from_pretrained('a/b')", "AdamW", {P: "fp32", BATCH: 4, LENGTH: 64}),
     ("model = AutoModelForCausalLM.from_pretrained('a/b', dtype=torch.bfloat16)", "SGD", {P: "bf16", OPTIMIZER: "sgd"}),
     (FROM_CONFIG + "\naccelerator = Accelerator(mixed_precision='bf16')", "AdamW", {P: "bf16-mixed", "model": "a/b"}),
+    (FROM_CONFIG + "\nmodel = FSDP(model, auto_wrap_policy=p, mixed_precision=MixedPrecision(param_dtype=torch.bfloat16))",
+     "AdamW", {P: "bf16-mixed", "engine.type": "fsdp", "engine.version": 1}),
+    ("model = AutoModelForCausalLM.from_pretrained('a/b', dtype=torch.bfloat16)\nfully_shard(model, offload_policy=p, "
+     "mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))",
+     "AdamW", {P: "bf16", "engine.type": "fsdp", "engine.version": 2, "engine.cpu_offload": True}),
 ])  # fmt: skip
 def test_a_loop_of_its_own_is_the_trainers(loads, optimizer, found):
     read = imported(OF_LOOPS.format(loads, optimizer))
     assert found.items() <= flat(read.config).items()
     assert any("a training loop of its own" in note for note in read.notes)
+    assert not any("not read:" in note for note in read.notes)
+
+
+OF_PEFT = {
+    "IA3Config()": {TYPE: "ia3", TARGETS: ["q_proj", "v_proj", "down_proj"]},
+    "AdaLoraConfig(init_r=6, r=8, target_r=4, target_modules=['q_proj'])": {
+        TYPE: "adalora", "training.adapter.init_r": 6, RANK: None, TARGETS: ["q_proj"]},
+    "LoHaConfig(r=4, rank_dropout=0.1, target_modules=r'.*(q|v)_proj')": {TYPE: "loha", RANK: 4, TARGETS: ["q_proj", "v_proj"]},
+    "VeraConfig(target_modules='all-linear')": {TYPE: "vera", RANK: 256, TARGETS: "all-linear"},
+    "OFTConfig(oft_block_size=16, target_modules=['q_proj'])": {TYPE: "oft", "training.adapter.block_size": 16},
+    "PrefixTuningConfig(num_virtual_tokens=30, task_type='CAUSAL_LM')": {
+        TYPE: "prefix-tuning", "training.adapter.num_virtual_tokens": 30},
+    "PromptEncoderConfig(num_virtual_tokens=8)": {TYPE: "p-tuning"},
+    "LNTuningConfig()": {TYPE: "ln-tuning", RANK: None},
+    "LoraConfig(bias='all', fan_in_fan_out=True, init_lora_weights='pissa', use_dora=True)": {TYPE: "dora", RANK: 8},
+}  # fmt: skip
+"""Configs of PEFT's methods, and the adapters that they are."""
+
+
+@pytest.mark.parametrize("made", OF_PEFT)
+def test_other_methods_of_peft(made):
+    text = MADE.replace("a/b", "Qwen/Qwen3-0.6B").format(f"model = get_peft_model(model, {made})", "", "")
+    read = imported(text)
+    found = flat(read.config)
+    assert {path: found.get(path) for path in OF_PEFT[made]} == OF_PEFT[made]
+    assert [str(each) for each in read.notes if "not read" in each] == (
+        ["line 10: not read of LoraConfig: bias"] if "bias" in made else []
+    )
+
+
+def test_a_trainer_keeps_the_model_that_it_was_given():
+    """tloen/alpaca-lora, finetune.py: what is compiled then is a name of the script's."""
+    text = MADE.format("", "", "").replace("trainer.train()", "model = torch.compile(model)\ntrainer.train()")
+    assert COMPILED not in flat(imported(text).config)
+
+
+def test_values_go_through_functions_and_objects():
+    """decodingml/llm-twin-course and Vasanthengineer4949/NLP-Projects-NHV: parameters, and a mapping that an object keeps."""
+    code = (
+        "def inner(a, b=2):\n    f(x=a, y=b)\ndef outer(a, b=3):\n    inner(a, b)\n"
+        "class Kept:\n    def __init__(self, c):\n        self.c = c\n    def go(self):\n        g(x=self.c['k'])\n"
+        "@dataclass\nclass Own:\n    a: int = 1\nown = Own(a=9)\ndef takes(arguments):\n    h(x=arguments.a)\ntakes(own)\n"
+        "p.add_argument('--kind', default='one')\nargs = p.parse_args()\nKept({'k': 7}).go()\n"
+        "if args.kind == 'one':\n    outer(a=5)\nelse:\n    outer(a=6)\n"
+    )
+    said = {each.name: each.arguments for each in calls(code)}
+    assert (said["f"], said["g"], said["h"]) == ({"x": 5, "y": 3}, {"x": 7}, {"x": 9})
+
+
+def test_trainers_that_share_arguments_are_jobs():
+    """HandsOnLLM/Hands-On-Large-Language-Models, chapter 11: the second trainer takes what the first one took."""
+    load = "model = AutoModelForCausalLM.from_pretrained('a/b')\n"
+    one, two = (f"args = TrainingArguments('x', per_device_train_batch_size={size})\n" for size in (2, 8))
+    text = "import transformers\n" + load + one + "Trainer(model, args)\n" * 2 + load + two + "Trainer(model, args)\n"
+    assert [flat(imported(text, None, job).config)[BATCH] for job in (1, 2, 3)] == [2, 2, 8]
 
 
 def test_each_model_of_a_script_is_a_job():
@@ -445,7 +545,7 @@ def test_a_model_to_compare_with_stays_next_to_adapters():
     """on1659/RadarCustomLLM_Game, dpo/train.py: `ref_model` with adapters; of 4 bits, prepared and under autocast."""
     loads = 'AutoModelForCausalLM.from_pretrained("a/b", load_in_4bit=True, dtype=torch.bfloat16)'
     text = HEAD + f"model = prepare_model_for_kbit_training({loads})\nmodel = get_peft_model(model, LoraConfig())\n"
-    for given, reference in ((f"ref_model={loads}", "copy"), ("ref_model=None", None)):
+    for given, reference in ((f"ref_model={loads}", "copy"), (loads, "copy"), ("ref_model=None", None), ("None", None)):
         found = flat(imported(text + f"DPOTrainer(model, {given}, args=DPOConfig('x'))").config)
         assert found.get("training.method.reference") == reference
         assert (found[P], found["engine.prepare_model_for_kbit_training"]) == ("bf16-mixed", True)
@@ -509,3 +609,21 @@ def test_only_the_run_knows():
             read_sources([Source("a.py", MADE.format(*changes))])
     with pytest.raises(MemcoreError, match="PeftModel: its adapter in line 10 is in another file"):
         imported(MADE.format("model = PeftModel.from_pretrained(model, 'c/d', is_trainable=True)", "", ""))
+
+
+@pytest.mark.parametrize(
+    ("batch", "right", "silent"),
+    [
+        ("scripts_unseen", (14, 21), (11, 0)),
+        ("scripts_second", (9, 12), (1, 0)),
+        ("scripts_third", (4, 5), (0, 0)),
+        ("scriptsb_blind", (15, 25), (4, 0)),
+        ("scriptsb_second", (7, 9), (1, 0)),
+    ],
+)
+def test_scripts_as_written_down(batch, right, silent):
+    """Scripts were judged by their deciding keys when they were first read, and after mends; their texts are not kept."""
+    rows = truth(batch).values()
+    assert all(row["source"] and set(row["keys"]) <= {"model", *SETTINGS} for row in rows)
+    for verdict, figures in (("right or rightly refused", right), ("silent", silent)):
+        assert tuple(sum(row[when] == verdict for row in rows) for when in ("blind", "after")) == figures

@@ -97,6 +97,8 @@ READ = {
     """vllm serve org/m --limit-mm-per-prompt '{"image": 2, "video": 0}'""": {"inference.images_per_sequence": 2,
                                                                           "engine.videos_per_sequence": 0},
     "vllm serve org/m --language-model-only": {"inference.images_per_sequence": 0},
+    """vllm serve org/m --mm-processor-kwargs '{"min_pixels": 784, "max_pixels": 1003520}'""": {
+        "engine.max_pixels": 1003520},
 }  # fmt: skip
 
 

@@ -728,6 +728,31 @@ def test_images_of_profiling():
     assert not [entry for entry in without.ledger.entries if entry.title == "pixels"]
 
 
+@pytest.mark.parametrize(
+    ("inference", "tokens"), [({}, 8 * 31**2), ({"images_per_sequence": 1, "max_num_seqs": 5}, 5 * 31**2)]
+)
+def test_pixels_of_an_image(inference, tokens):
+    """Smaller images, of which a step has as many as its tokens allow, and its sequences."""
+    found = serve("Qwen/Qwen3-VL-8B-Instruct", version="0.19.0", max_pixels=1003520, inference=inference)
+    sizes = [entry.bytes for entry in found.ledger.entries if entry.title == "image tokens"]
+    assert sizes in ([4 * tokens * 4096 * 2], [3 * tokens * 4096 * 2])
+
+
+@pytest.mark.parametrize(
+    ("version", "tokens", "expected"),
+    [("0.19.0", 8192, 24200**2 * 2), ("0.19.0", 4096, 12100**2 * 4), ("0.11.2", 8192, 0)],
+)
+def test_images_in_one_sequence(version, tokens, expected):
+    """Without xformers a mask keeps Pixtral's images apart, and attention pads rows that are no multiple of eight."""
+    found = serve(
+        "mistralai/Ministral-3-8B-Instruct-2512",
+        version=version,
+        max_num_batched_tokens=tokens,
+        inference={"max_num_seqs": 8},
+    )
+    assert sum(entry.bytes for entry in found.ledger.entries if entry.title == "mask between images") == expected
+
+
 def test_a_video_that_counts_the_words_between_its_frames():
     """Qwen3-VL's in 0.11: results of 12,288 tokens, of four layers each, are copied into 153,600 rows; none in 0.13."""
 

@@ -715,6 +715,8 @@ def test_a_number_on_the_page():
     assert "say what the number is" in visit.html["reconciled"]
     visit.do("case", way="copy")
     assert visit.last("copy") == ""
+    visit.do("reconcile", value="INFO gpu_worker.py:298] Available KV cache memory: 4.58 GiB", also="")
+    assert "not predicted for a training job" in visit.html["reconciled"]
     visit.do("reconcile", value="71.3 GiB", also="device_used")
     assert 'data-do="case"' in visit.html["reconciled"]
     for text in ("", "hello", HOSTILE):
@@ -872,6 +874,9 @@ def test_a_checkpoint_is_described_by_several_files():
     assert "lists 1 tensors of 640 bytes" in visit.said[-1]
     visit.do("import", name="m.gguf", names=["m.gguf"], files=["data:;base64,R0dVRg=="], entry=2)
     assert "it ends early" in visit.html["import-error"]
+    picture = bytes.fromhex("ffd8ffe000104a464946").decode("utf-8", "replace")
+    visit.do("import", name="photo.jpg", names=["photo.jpg"], files=[picture], entry=3)
+    assert "photo.jpg: is not text" in visit.html["import-error"]
 
 
 def test_two_files_are_one_job():
@@ -884,7 +889,9 @@ def test_two_files_are_one_job():
         "vocab_size": 99,
     }
     zero = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}
-    together = Visit().do("import", name="both", files=[json.dumps(model), json.dumps(zero)], entry=1)
+    names = ["config.json", "zero.json"]
+    together = Visit().do("import", name="both", names=names, files=[json.dumps(model), json.dumps(zero)], entry=1)
+    assert "zero.json: " in together.said[-1]
     after = Visit().do("import", name="one", files=[json.dumps(model)], entry=1)
     after.do("import", name="other", files=[json.dumps(zero)], entry=2)
     for visit in (together, after):
@@ -1069,9 +1076,10 @@ def test_the_page_in_chinese():
     assert "可以放下" in visit.html["verdict"]
     assert "任务类型" in visit.html["config"]
     assert all(f'name="{path}"' in visit.html["config"] for path in SETTINGS)
-    assert "38.7 GiB" in visit.html["verdict"]
+    needs = format_bytes(estimate(EIGHT).device.expected)
+    assert needs in visit.html["verdict"]
     visit.do("language", language="en")
-    assert "needs 38.7 GiB of 79.1 GiB" in visit.html["verdict"]
+    assert f"needs {needs} of 79.1 GiB" in visit.html["verdict"]
 
 
 def test_resetting_keeps_the_model_the_gpu_and_the_task():
@@ -1201,6 +1209,8 @@ def test_layouts_that_fit():
     assert list(steps) == []
     assert "Cancelled" in visit.html["search-status"]
     assert "server" in Visit("#v1&model=gpt2&engine=vllm").do("search").html["search"]
+    none = Visit("#v1&model=llama-3.1-8b&seq=4096&engine=ddp&accelerator=t4&gpus=2").do("search").html["search"]
+    assert 'data-show="plans"' in none
 
 
 def test_settings_are_explained_in_chinese():

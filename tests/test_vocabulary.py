@@ -167,7 +167,7 @@ BAD = {
     "base_model: a/b\nunfrozen_parameters: ['layers.[0-7].']\n": "plain module names",
     "base_model: a/b\noptimizer: sparkle\n": "optimizer: found 'sparkle'; supported here:",
     "model_name_or_path: a/b\nmax_length: 8\nkl_coef: 0.1\n": "a key of TRL's PPO, which is not supported yet; the closest is --method ppo",
-    "python x/rloo.py --model_name_or_path a/b --bf16": "rloo is not supported yet",
+    "python x/bco.py --model_name_or_path a/b --bf16": "bco is not supported yet",
     "swift rlhf --rlhf_type ppo --model a/b --tuner_type lora": "rlhf_type: found 'ppo'",
     "swift infer --model a/b": "supported for `swift deploy` and `swift infer`",
     "swift export --model a/b": "which does not train",

@@ -106,7 +106,7 @@ class Defaults:
         for path, engines in _of_others(engine):
             value = self._values.get(path)
             if value is not None and not (value == 1 and path.startswith("parallelism.")):
-                self.refuse(path, "applies to engine.type {}, found engine.type {!r}", joined(" and ", engines), engine)
+                self.refuse(path, "applies to engine.type {}, found engine.type {!r}", joined(", ", engines), engine)
 
     def refuse_all(self, paths: Iterable[Setting[Any]], engine: str) -> None:
         """Note settings that an engine does not have, where they ask for something."""

@@ -35,6 +35,7 @@ class EngineSettings(Section, path="engine", shorthand="type"):
         "FSDP: 1 or 2 (FSDP2). Servers: the release, such as 0.19.0, which sets defaults and budgets. "
         "Megatron: Megatron-Core's release, such as 0.14.",
         flag="engine-version",
+        former="fsdp-version",
         default="2 for FSDP; otherwise the newest known release",
         advanced=True,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -17,6 +18,8 @@ REQUIRED = "is required"
 """What is said of a config without a model."""
 _NAME = 80
 """Characters of a string that may be a model's name."""
+_FILE = re.compile(r"\.[A-Za-z]{2,8}$")
+"""How the name of a file ends, and no model's does."""
 
 
 def from_plain(sections: Sections, model: Setting[Any], data: object) -> dict[str, Any]:
@@ -25,6 +28,8 @@ def from_plain(sections: Sections, model: Setting[Any], data: object) -> dict[st
     Raises ConfigError with every problem found: unknown keys, wrong types, values that are not allowed.
     """
     if not isinstance(data, Mapping):
+        if isinstance(data, str) and _FILE.search(data):
+            raise ConfigError.at("", "found {!r:.80}, the name of a file; read it with memcore.load", data)
         named = isinstance(data, str) and len(data) <= _NAME
         example = json.dumps({"model": data if named else "gpt2"}, ensure_ascii=False)
         raise ConfigError.at("", "expected an object such as {}, found {}", example, _kind(data))

@@ -23,6 +23,8 @@ class Setting(str, Generic[ValueT_co]):  # noqa: SLOT000 - it carries what is kn
     help: str
     flag: str
     """Short name on the command line and in links."""
+    former: str
+    """Short name in links that were written in the past; empty for most."""
     aliases: tuple[str, ...]
     """Other keys that files use for it."""
     engines: tuple[str, ...] | None
@@ -63,6 +65,7 @@ def setting(
     help: str,  # noqa: A002
     *,
     flag: str,
+    former: str = "",
     aliases: tuple[str, ...] = (),
     engines: tuple[str, ...] | None = None,
     default: str = "",
@@ -73,7 +76,7 @@ def setting(
     """Declare a setting; its section gives it its path."""
     declared: Setting[ValueT] = Setting()
     declared.kind, declared.label, declared.help, declared.flag = kind, label, help, flag
-    declared.aliases, declared.engines = aliases, engines
+    declared.former, declared.aliases, declared.engines = former, aliases, engines
     declared.default = default or getattr(kind, "absent", "")
     declared.required, declared.advanced, declared.common = required, advanced, common
     return declared

@@ -228,6 +228,7 @@ class Training(Section, path="training"):
         "Frozen weights",
         "Storage format of frozen linear layers next to an adapter: bitsandbytes (QLoRA) or transformers' fp8.",
         flag="frozen-weights",
+        former="quantization",
         common=True,
         default="none: weights in the parameter dtype",
     )

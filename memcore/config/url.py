@@ -3,8 +3,8 @@
 `#v1&model=llama-3.1-8b&engine=fsdp&gpus=8&seq=8192`: the settings that are given, by their short names. A model that
 is not from the catalog is its config.json, deflated and in base64. Whatever comes from a URL is hostile until checked.
 
-Links are for ever: tests/truth/links.json holds one of every spelling, and names that settings no longer have stay in
-`FORMER`. A version that older ones would misread gets another `VERSION`.
+Links are for ever: tests/truth/links.json holds one of every spelling, and names that settings no longer have are
+their `former` ones. A version that older ones would misread gets another `VERSION`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote, unquote
 
-from memcore.config.engine import EngineSettings
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import FLAGS, from_texts, to_texts
-from memcore.config.training import Training
 from memcore.errors import LISTED, ConfigError, Problem, nearest
 from memcore.limits import LINK_LENGTH
 from memcore.messages import Message
@@ -27,7 +25,7 @@ PARTS = 500
 """Settings in it: more than there are."""
 LINK = re.compile(r"^v[0-9]+&|#v[0-9]+(?:&|$)")
 """Where a text is a link, of whatever version."""
-FORMER: Mapping[str, str] = {"fsdp-version": EngineSettings.version, "quantization": Training.quantization}
+FORMER: Mapping[str, str] = {each.former: path for path, each in SETTINGS.items() if each.former}
 """Settings by short names that they had in the past. A name that another setting has now means that one, unless it
 refuses the value."""
 _SAFE = ":-._~/"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from memcore.formats.objects import alive
+from memcore.formats.objects import alive, last
 
 
 def spelled_out(tree: ast.Module) -> ast.Module:
@@ -102,3 +102,24 @@ def sifts(value: ast.expr, name: str) -> bool:
     of, pair = value.generators[0], f"({ast.unparse(value.key)}, {ast.unparse(value.value)})"
     asked = all(ast.unparse(each).startswith(ast.unparse(value.key) + " in ") for each in of.ifs)
     return ast.unparse(of.iter) == f"{name}.items()" and ast.unparse(of.target) == pair and asked
+
+
+def own_attribute(node: ast.expr) -> str:
+    """Return `self.a` for an attribute that an object has of its own; nothing for another expression."""
+    return f"self.{node.attr}" if isinstance(node, ast.Attribute) and last(node.value) == "self" else ""
+
+
+def constructors(tree: ast.Module) -> dict[str, ast.FunctionDef]:
+    """Return what is called to make objects of the script's own classes."""
+    classes = [each for each in alive(tree, 0) if isinstance(each, ast.ClassDef)]
+    return {
+        each.name: inner
+        for each in classes
+        for inner in each.body
+        if isinstance(inner, ast.FunctionDef) and inner.name == "__init__"
+    }
+
+
+def alike_all(values: Iterable[ast.expr]) -> bool:
+    """Return whether there are expressions and all are written alike."""
+    return len({ast.dump(each) for each in values}) == 1

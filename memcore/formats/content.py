@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
-from memcore.errors import ConfigError
+from memcore.errors import ConfigError, Problem
 from memcore.limits import FILE_BYTES
 from memcore.messages import Message, joined
 
@@ -16,29 +16,59 @@ from memcore.messages import Message, joined
 def content(source: str, *, strict: bool = True) -> str:
     """The text of a file, or of standard input for `-`; with `strict`, one that is not text or too long is refused."""
     try:
-        if source == "-":
-            return _some(source, sys.stdin.read())
-        with open(described(source), "rb") as file:  # noqa: PTH123 - without pathlib the start is shorter
-            if source.endswith(tuple(HEADERS)):
-                return header_of(source, file)
-            held = file.read(FILE_BYTES + strict)
+        held = sys.stdin.read() if source == "-" else _held(source, FILE_BYTES + strict)
     except IsADirectoryError:
         raise ConfigError.at(source, Message("is a directory without {}", joined(" or ", DESCRIBING))) from None
+    except FileNotFoundError:
+        raise ConfigError([Problem(source, "No such file or directory", _like(source))]) from None
     except (OSError, UnicodeError) as error:  # a name may hold what no name of a file can
         raise ConfigError.at(source, getattr(error, "strerror", None) or "cannot be read") from None
+    return _some(source, held if isinstance(held, str) else _decoded(source, held, strict=strict))
+
+
+def _held(source: str, most: int) -> str | bytes:
+    """Return the header of a checkpoint, or the bytes of another file, `most` of them."""
+    with open(described(source), "rb") as file:  # noqa: PTH123 - without pathlib the start is shorter
+        if file.peek(len(_POINTER)).startswith(_POINTER):
+            raise ConfigError.at(source, "is a Git LFS pointer, not the file itself; run `git lfs pull`")
+        return header_of(source, file) if source.endswith(tuple(HEADERS)) else file.read(most)
+
+
+def _decoded(source: str, held: bytes, *, strict: bool) -> str:
+    """Return bytes of a file as text."""
     if len(held) > FILE_BYTES:
-        raise ConfigError.at(source, Message("is longer than {:,} bytes", FILE_BYTES))
+        raise ConfigError.at(source, "is longer than {:,} bytes; name a config, not weights or data", FILE_BYTES)
     wide = held.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in held[:64]
     if wide and strict:
         raise ConfigError.at(source, "the text is in UTF-16, not in UTF-8: save it again as UTF-8")
     try:
-        return _some(source, held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace"))
+        return held.decode("utf-16" if wide else "utf-8-sig", errors="strict" if strict else "replace")
     except UnicodeDecodeError as error:
         if b"\0" in held[:_LOOKED_AT]:
             raise ConfigError.at(source, "is not text") from None
         line, byte = held.count(b"\n", 0, error.start) + 1, held[error.start]
         said = Message("line {}: byte {:#x} is not UTF-8: save the text again as UTF-8", line, byte)
         raise ConfigError.at(source, said) from None
+
+
+_POINTER = b"version https://git-lfs"
+"""How the file begins that stands in the place of a large one (git-lfs, docs/spec.md)."""
+_NEIGHBOURS = 1000
+"""Files of a directory that are compared with the name of one that is missing."""
+
+
+def _like(source: str) -> str | None:
+    """Return the file next to a missing one that has almost its name."""
+    from difflib import get_close_matches  # noqa: PLC0415 - most files are there
+    from itertools import islice  # noqa: PLC0415
+
+    folder, name = os.path.split(source)
+    try:
+        with os.scandir(folder or ".") as files:
+            near = get_close_matches(name, [each.name for each in islice(files, _NEIGHBOURS)], n=1, cutoff=0.8)
+    except OSError:
+        return None
+    return os.path.join(folder, near[0]) if near else None  # noqa: PTH118 - as above
 
 
 _LOOKED_AT = 4096
@@ -91,11 +121,13 @@ def _of_gguf(source: str, file: BinaryIO) -> str:
 
 def _of_safetensors(source: str, file: BinaryIO) -> str:
     """Return the header of a safetensors file: its length in eight bytes, and JSON (safetensors/src/tensor.rs)."""
-    length = int.from_bytes(file.read(8), "little")
+    length, first = int.from_bytes(file.read(8), "little"), file.read(1)
+    if first != b"{":
+        raise ConfigError.at(source, "is not a safetensors file")
     if length > FILE_BYTES:
         raise ConfigError.at(source, Message("has a header longer than {:,} bytes", FILE_BYTES))
     try:
-        return file.read(length).decode("utf-8")
+        return (first + file.read(length - 1)).decode("utf-8")
     except UnicodeDecodeError:
         raise ConfigError.at(source, "is not a safetensors file") from None
 

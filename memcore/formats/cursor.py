@@ -74,7 +74,7 @@ class Cursor:
     def column(self) -> int:
         """Return how far from its line's beginning the cursor is."""
         if "\t" in self.text[self.line : self.at]:
-            self.refuse("is indented with a tab")
+            self.refuse("is indented with a tab; YAML takes only spaces")
         return self.at - self.line
 
     def refuse(self, why: str, at: int | None = None) -> NoReturn:
@@ -136,7 +136,7 @@ class Cursor:
         if self.text[at : at + 1] in ("", "#") or _MARKER.match(self.text, line):
             return False
         if parent is not None and "\t" in self.text[line:at]:
-            self.refuse("is indented with a tab", at)
+            self.refuse("is indented with a tab; YAML takes only spaces", at)
         return parent is None or at - line > parent
 
     def _quote(self, pattern: re.Pattern[str]) -> str:

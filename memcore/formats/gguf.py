@@ -1,4 +1,4 @@
-"""The header of a GGUF file: its scalar keys, and how many tensors there are of each type and shape.
+"""The header of a GGUF file: its scalar keys, and the names and shapes of its tensors by type.
 
 Source: ggml, docs/gguf.md; gguf-py 0.19, gguf/constants.py (`GGMLQuantizationType`, `GGUFValueType`).
 """
@@ -6,7 +6,6 @@ Source: ggml, docs/gguf.md; gguf-py 0.19, gguf/constants.py (`GGMLQuantizationTy
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,7 +37,7 @@ class ShortError(ValueError):
 
 
 def header(held: bytes) -> dict[str, Any]:
-    """Return a file's keys by name, and `tensors`: for each type, how many there are of each shape such as `4096x128`.
+    """Return a file's keys by name, and `tensors`: for each type the tensors' names, with shapes such as `4096x128`.
 
     Raises ValueError for bytes that are no such header, and ShortError for a part of one.
     """
@@ -53,13 +52,13 @@ def header(held: bytes) -> dict[str, Any]:
         value = reader.value(reader.number("I"))
         if value is not None:
             found[name] = value
-    shapes: dict[str, Counter[str]] = {}
+    shapes: dict[str, dict[str, str]] = {}
     for _ in range(tensors):
-        reader.text()
+        name = reader.text()
         shape = [reader.number("Q") for _ in range(min(reader.number("I"), 8))]
         kind = reader.number("I")
         reader.number("Q")
-        shapes.setdefault(TYPES.get(kind, str(kind)), Counter())["x".join(map(str, reversed(shape)))] += 1
+        shapes.setdefault(TYPES.get(kind, str(kind)), {})[name] = "x".join(map(str, reversed(shape)))
     return {**found, "tensors": shapes}
 
 

@@ -20,6 +20,8 @@ PREPARED = "*prepared"
 """The key of a script in which PEFT casts to fp32 what is not quantized."""
 AUTOCAST = "*autocast"
 """The key of a loop that also runs its 16-bit weights under autocast."""
+ADAPTED = "*adapted"
+"""The key of an adapter that a script makes by another method than LoRA; its settings are below it."""
 PER_NODE = "*per_node"
 """The key of those on each of several nodes."""
 Normalized = tuple[Mapping[str, Any], tuple[str, ...]]

@@ -13,7 +13,15 @@ from dataclasses import field
 from typing import Any
 
 from memcore.errors import ConfigError
-from memcore.formats.assignments import of_classes, one_after_another, otherwise_given, sifts
+from memcore.formats.assignments import (
+    alike_all,
+    constructors,
+    of_classes,
+    one_after_another,
+    otherwise_given,
+    own_attribute,
+    sifts,
+)
 from memcore.formats.notebooks import tree_of
 from memcore.formats.objects import Objects, alive, constant, last, options, settle
 from memcore.formats.shell import variable_given
@@ -75,7 +83,7 @@ class Call:
     """The name that its result is first assigned to."""
     maybe: bool = False
     """Whether only the run decides on it: it stands below a condition."""
-    places: int = 0
+    places: tuple[Any, ...] = ()
     """Its arguments without a keyword."""
 
 
@@ -219,8 +227,9 @@ class _Known:
                 self._note(node)
         self.otherwise = otherwise_given(self.tree)
         self.several |= self.otherwise & self.names.keys()
-        self._hand_over()
         self.names |= {f"args.{name}": constant(value) for name, value in options().items()}
+        self._hand_over()
+        self.found, self.below = {}, None  # with what is known now
 
     def _note(self, node: ast.AST) -> None:
         """Record what a statement, a function or a call gives names."""
@@ -239,45 +248,52 @@ class _Known:
             self._called(node)
 
     def _hand_over(self) -> None:
-        """What functions are called with stands for their parameters, where every call says the same.
+        """What functions are called with stands for their parameters, where every call that may run says the same.
 
         So do values that a script gives options which nobody has given.
         """
         known = {each.name: each for each in alive(self.tree, 0) if isinstance(each, ast.FunctionDef)}
-        given: dict[str, list[ast.expr]] = {}
+        made = constructors(self.tree)
+        given: dict[str, list[tuple[int, ast.expr]]] = {}
         for node in alive(self.tree, 0):
-            if isinstance(node, ast.If):
+            if not isinstance(node, ast.Call):
                 self._fill_in(node)
-            function = known.get(last(node.func)) if isinstance(node, ast.Call) else None
-            if not isinstance(node, ast.Call) or function is None or not _takes(function, node):
+                continue
+            function = known.get(last(node.func))
+            function = function if function is not None and _takes(function, node) else made.get(last(node.func))
+            if function is None:
                 continue
             names = [each.arg for each in function.args.args if each.arg != "self"]
             said = dict(zip(names, node.args, strict=False))
             unsaid = zip(names[len(names) - len(function.args.defaults) :], function.args.defaults, strict=False)
             said = {**dict(unsaid), **said, **{each.arg: each.value for each in node.keywords if each.arg}}
             for name, value in said.items():
-                given.setdefault(name, []).append(value)
+                if not (isinstance(value, ast.Name) and value.id == name):  # else it is the caller's own
+                    given.setdefault(name, []).append((id(node), value))
         defaults = {id(each) for function in known.values() for each in function.args.defaults}
-        for name, values in given.items():
+        for name, every in given.items():
             free = name not in self.names or id(self.names[name]) in defaults
-            alike = len({ast.dump(each) for each in values}) == 1
-            same = isinstance(values[0], ast.Name) and values[0].id == name
-            if free and alike and not same and not isinstance(values[0], ast.Starred):
+            below = self._branches() if free and not alike_all(value for _, value in every) else {}
+            values = [value for node, value in every if below.get(node) is not False]
+            alike = alike_all(values)
+            if free and alike and not isinstance(values[0], ast.Starred):
                 self.names[name] = values[0]
                 self.handed |= set() if id(values[0]) in defaults else {name}
-            elif free and not alike:
+            elif free and values and not alike:
                 self.several.add(name)
 
-    def _fill_in(self, node: ast.If) -> None:
+    def _fill_in(self, node: ast.AST) -> None:
         """An option that nobody has given is what the script gives it: `if args.a is None: args.a = 1`.
 
         A name that is spelled in another way, too, is what the condition says: `if a == "1": a = True`.
         """
-        test = node.test
-        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) and isinstance(test.left, ast.Name):
+        test = node.test if isinstance(node, ast.If) else None
+        if not isinstance(node, ast.If) or not isinstance(test, ast.Compare):
+            return
+        if isinstance(test.ops[0], ast.Eq) and isinstance(test.left, ast.Name):
             self._spell_out(node, test, test.left.id)
             return
-        if not (isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is)):
+        if not isinstance(test.ops[0], ast.Is):
             return
         for each in node.body:
             if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == ast.unparse(test.left):
@@ -360,12 +376,13 @@ class _Known:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             for each, said in zip(target.elts, value.elts, strict=True):
                 self._assign(each, said)
-        if not isinstance(target, ast.Name) or sifts(value, target.id):
+        name = target.id if isinstance(target, ast.Name) else own_attribute(target)
+        if not name or sifts(value, name):
             return
-        if target.id in self.names and ast.dump(self.names[target.id]) != ast.dump(value):
-            self.several.add(target.id)
-        self.given.setdefault(target.id, []).append(value)
-        self.names[target.id] = value
+        if name in self.names and ast.dump(self.names[name]) != ast.dump(value):
+            self.several.add(name)
+        self.given.setdefault(name, []).append(value)
+        self.names[name] = value
 
     def _option(self, node: ast.Call) -> None:
         """An option of a command line, whose default is its value unless somebody gives another."""
@@ -445,14 +462,15 @@ class _Known:
             else:
                 hidden.append(str(value).lstrip("$"))
         hidden += [last(each.value) for each in node.args if isinstance(each, ast.Starred)]
-        first = self.value(node.args[0], 0) if node.args and not isinstance(node.args[0], ast.Starred) else None
+        places = tuple(self.value(each, 0) for each in node.args if not isinstance(each, ast.Starred))
+        first = places[0] if places and not isinstance(node.args[0], ast.Starred) else None
         of = self.objects.base(self._class_of(last(node.func.value))) if isinstance(node.func, ast.Attribute) else ""
         name = last(node.func)
         own = self.objects.fields.get(name, {}) if self.objects.base(name) != name else {}
         arguments = {each: self.value(said, 0) for each, said in own.items()} | arguments
         name = self.objects.base(name)
         into, maybe = self.objects.given.get(id(node), ""), self._branches().get(id(node), False)
-        return Call(name, of, node.lineno, arguments, first, tuple(hidden), into, maybe, len(node.args))
+        return Call(name, of, node.lineno, arguments, first, tuple(hidden), into, maybe, places)
 
     def _class_of(self, name: str) -> str:
         """Return the class that a name stands for, if the script gives it one: `kind = AutoModelForCausalLM`."""
@@ -541,9 +559,12 @@ class _Known:
         if isinstance(node.value, ast.Name) and node.value.id == "torch":
             return _TORCH.get(node.attr, node.attr)
         of = node.value.id if isinstance(node.value, ast.Name) else ""
+        if own_attribute(node) in self.names:
+            return self._named(own_attribute(node), deep)
         if ("arg" in of or of in self.objects.namespaces) and f"args.{node.attr}" in self.names:
             return self._named(f"args.{node.attr}", deep)
-        said = self.objects.attribute(last(node.value), node.attr)
+        handed = self.names.get(of, node.value)
+        said = self.objects.attribute(last(handed) if isinstance(handed, ast.Name) else last(node.value), node.attr)
         return NotImplemented if said is None else self.value(said, deep)
 
     def _result(self, node: ast.Call, deep: int) -> Any:

@@ -129,6 +129,8 @@ def _of_keys(text: str, notes: list[str] | None) -> tuple[str, Mapping[str, Any]
     if isinstance(content, Mapping) and isinstance(content.get("MODEL_ARGS"), Mapping):
         return "argv", {**_tested(content["MODEL_ARGS"]), **_around(content.get("ENV_VARS"))}
     if not isinstance(content, Mapping):
+        if text.startswith("<", start):
+            raise ConfigError.at("the file", "is HTML or XML; download the file itself")
         raise ConfigError.at("the file", "contains no keys; allowed: JSON, YAML, TOML, or a command line")
     return "yaml", interpolated(flat(content))
 

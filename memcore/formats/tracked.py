@@ -261,6 +261,9 @@ class _Walk:
         if isinstance(target, ast.Name):
             self.scopes[-1].pop(target.id, None)
         elif isinstance(target, ast.Attribute | ast.Subscript) and (of := self._of(target.value, 0)) is not None:
+            whole = self._of(target, 0)
+            if whole is not None and not whole.path and value is not None and self._of(value, 0) == whole:
+                return  # `trainer.model = trainer.model.half()`: what is called on it is recorded
             self._add(how, of._replace(path=(*of.path, _item(target))), node, node, value)
 
     def _each(self, target: ast.expr, iterated: ast.expr, deep: int) -> None:

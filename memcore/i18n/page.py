@@ -244,7 +244,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "Cancelled: {count} layouts tried, {fitting} fit.",
         "已取消：尝试了 {count} 种，{fitting} 种放得下。",
     ),
-    "search-none": ("No layout fits on these GPUs.", "在这些 GPU 上没有放得下的并行策略。"),
+    "search-none": ("No layout of this job fits on these GPUs.", "在这些 GPU 上，此任务没有放得下的并行策略。"),
+    "search-plans": ("See what to change", "查看可以改什么"),
     "search-caption": (
         "Relative time per token against the best (roofline estimate, for ranking only).",
         "每个 token 的时间与最佳值之比（roofline 估算，仅用于排序）。",

@@ -66,8 +66,8 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
         "{length} 个 token 时每个用户的 token/s",
     ),
     "serves-mixed": (
-        "The same, on average, while others' prompts are read",
-        "同上，但计入其他用户的提示词处理（平均）",
+        "Mean tokens/s per user, with prefill of other users' prompts",
+        "每个用户的平均 token/s（计入其他用户的预填充）",
     ),
     "serves-range": ("{expected} ({low} to {high})", "{expected}（{low} 至 {high}）"),
     "serves-range-all": (
@@ -222,6 +222,7 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "token ids and mask": "token id 与掩码",
     "image tokens": "图像 token",
     "the last image's tokens": "最后一幅图像的 token",
+    "mask between images": "图像之间的掩码",
     "pixels": "像素",
     "gate and up": "gate 与 up",
     "activated gate times up": "激活后的 gate 乘以 up",
@@ -265,7 +266,9 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "beyond 8,192 tokens AITER's attention leaves 85 % of the static fraction": (
         "超过 8,192 个 token 时，AITER 的注意力只留下静态比例的 85%"
     ),
-    "the host holds the embedding and everything not offloaded to GPUs": "主机保存嵌入以及不在 GPU 上的部分",
+    "{} of the weights stay on the host: the token embedding and what is not offloaded": (
+        "{} 的权重留在主机上：词嵌入以及未卸载到 GPU 的部分"
+    ),
     # Tables
     "Readings of one GPU": "一块 GPU 的读数",
     "Answers": "回答",

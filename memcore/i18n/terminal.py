@@ -8,6 +8,7 @@ WORDS_OF_TERMINAL: Mapping[str, tuple[str, str]] = {
     # What precedes a line
     "cli-error": ("error: {said}", "错误：{said}"),
     "cli-note": ("note: {said}", "提示：{said}"),
+    "cli-saved": ("saved to {file}", "已保存到 {file}"),
     "cli-warning": ("warning: {said}", "警告：{said}"),
     "cli-source": ("source: {said}", "来源：{said}"),
     "cli-working": ("memcore {name}: working, {seconds} s", "memcore {name}：正在计算，{seconds} s"),
@@ -47,6 +48,7 @@ tensors. Start with:
     "cli-on-one": ("one {gpu}", "1 × {gpu}"),
     "cli-engine-on-one": ("{engine} on one {gpu}", "1 × {gpu}，{engine}"),
     "cli-sequence": ("sequence {length}", "序列长度 {length}"),
+    "cli-split-sequence": ("sequence {length}, {part} per GPU", "序列长度 {length}，每块 GPU {part}"),
     "cli-batch": ("micro-batch {count}", "微批次大小 {count}"),
     "cli-pairs": ("micro-batch {count} pairs", "微批次 {count} 对"),
     "cli-pair": ("micro-batch {count} pair", "微批次 {count} 对"),
@@ -56,8 +58,8 @@ tensors. Start with:
     "cli-total": ("total", "合计"),
     "cli-highest": ("highest: {when}", "最高点：{when}"),
     "cli-narrower": (
-        "{setting}, if set, narrows the device range most: {low} to {high}",
-        "设置 {setting} 最能缩小 device 的范围：{low} 至 {high}",
+        "To narrow the device range most, set {flags}: it depends on {because}.",
+        "要缩小 device 的范围，最好设置 {flags}：它取决于{because}。",
     ),
     "cli-host": ("Host memory of a node (1 process)", "一个节点的主机内存（1 个进程）"),
     "cli-host-many": ("Host memory of a node ({count} processes)", "一个节点的主机内存（{count} 个进程）"),
@@ -260,6 +262,10 @@ tensors. Start with:
     "cli-cost": (
         "Cost: relative GPU time per token (roofline estimate, for ranking only).",
         "代价：每个 token 的相对 GPU 时间（roofline 估算，仅用于排序）。",
+    ),
+    "cli-order": (
+        "Order: of costs within about 2%, the simpler layout first; less free than --headroom last.",
+        "顺序：代价相差约 2% 以内时，较简单的策略在前；余量低于 --headroom 的在最后。",
     ),
     "cli-cost-column": ("cost", "代价"),
     "cli-accelerator": ("accelerator", "加速器"),
@@ -524,6 +530,9 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "no GPU to check against": "没有可用来判断的 GPU",
     "name one with --accelerator": "请用 --accelerator 指定",
     "is longer than {count} bytes": "长度超过 {count} 字节",
+    "name a config, not weights or data": "请给出配置文件，而不是权重或数据",
+    "is a Git LFS pointer, not the file itself": "是 Git LFS 指针，不是文件本身",
+    "run `git lfs pull`": "请运行 `git lfs pull`",
     "has a header longer than {count} bytes": "文件头超过 {count} 字节",
     "two files are expected: a config, and the log of its run": "需要两个文件：配置，以及其运行日志",
     "standard input is the config already": "标准输入已用于配置",
@@ -531,7 +540,23 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "name another file": "请换一个文件",
     "a price needs a number of tokens": "计算费用需要 token 数",
     "add --tokens, such as --tokens 300B": "请加上 --tokens，如 --tokens 300B",
-    "unrecognized arguments": "未识别的参数",
+    "unrecognized argument": "未识别的参数",
+    "--gpus counts the GPUs of all nodes": "--gpus 是所有节点的 GPU 总数",
+    "--frozen-weights is the format of a base model under an adapter, --quantization that of a server's weights": (
+        "--frozen-weights 是适配器下基座模型的格式，--quantization 是推理服务的权重格式"
+    ),
+    "a global batch is --micro-batch times --grad-accum times the data-parallel ranks": (
+        "全局批次大小 = --micro-batch × --grad-accum × 数据并行的 rank 数"
+    ),
+    "redirect the output, as in > FILE": "请重定向输出，如 > FILE",
+    "stands before the command": "写在了命令之前",
+    "write `{command}`": "请写作 `{command}`",
+    "found {first} and {second}": "给出了 {first} 和 {second}",
+    "a command takes one model": "一条命令只能用一个模型",
+    "standard output": "标准输出",
+    "standard input": "标准输入",
+    "found {value}, a model, among files": "{value} 是模型，却与文件一起给出",
+    "name it with --model, one model per command": "请用 --model 指定，一条命令一个模型",
     "is required, as in `{command}`": "必填，例如 `{command}`",
     "invalid {kind} value: {value}": "不是有效的 {kind} 值：{value}",
     "expected NAME=VALUE, such as TP=4, found {value}": "应为 NAME=VALUE，如 TP=4，实为 {value}",

@@ -215,6 +215,8 @@ def _shortened(name: str) -> Named | None:
     for short, size in ((meant(last, nicknames), None), *meant_otherwise(last, nicknames)):
         found = [_names()[each] for each in short]
         if size is not None:
+            if meaning(last, nicknames):  # llama-70b: models of just that size have the words, too
+                return None
             found = [each for each in found if abs(catalog()[each]["parameters"] - size * 1e9) < _ABOUT * size * 1e9]
         sizes = [catalog()[each]["parameters"] for each in found]
         if found:
@@ -266,7 +268,7 @@ def identified(name: str) -> Named:
     if _WITH_SIZE.fullmatch(name.strip()):
         said = "found {!r:.80}, which is a size; name a model of `memcore models {}`; `memcore quick {}` takes a size"
         raise ConfigError([Problem("model", Message(said, name, name, name), next(iter(of_size(name)), None))])
-    several = bases_first(meaning(name, map(nickname, catalog())))
+    several = _meant(name)
     told = Message("; it may be {}", joined(", ", several[:6])) if len(several) > 1 else ""
     message = Message("found {!r:.80}, which is not one of the {} models in the catalog{}", name, len(catalog()), told)
     if _FOLDER.match(name):
@@ -280,7 +282,19 @@ def identified(name: str) -> Named:
         asked = Message(said, message, base)
         raise ConfigError([Problem("model", asked)])
     asked = Message("{}; give its config.json, or name a model of the same shapes", message)
-    raise ConfigError([Problem("model", asked, nearest(name, _names()))])
+    raise ConfigError([Problem("model", asked, nearest_model(name))])
+
+
+def nearest_model(name: str) -> str | None:
+    """Return the model of the catalog that an unknown name may stand for."""
+    return next(iter(_meant(name)), None) or nearest(name, _names())
+
+
+def _meant(name: str) -> list[str]:
+    """Return the models whose names say what an unknown name says: those of its size, if it has one; bases first."""
+    found, size = meaning(name, map(nickname, catalog())), _WITH_SIZE.search(name)
+    sized = set(found).intersection(of_size(size[0])) if size else ()
+    return bases_first([each for each in found if each in sized] or found)
 
 
 def of_size(size: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from memcore.messages import Message, joined
 from memcore.records import dataclass
@@ -81,6 +82,12 @@ same sizes); TinyLlama's README.md (chat models are fine-tuned from its intermed
 """
 _OTHERWISE = re.compile(r"-thinking\b", re.IGNORECASE)
 """Kimi K2's thinking models are stored otherwise than its base."""
+_HUB = re.compile(r"^(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co)/(?=[^/]+/[^/]+$)", re.IGNORECASE)
+"""The hub in front of a repository, as Ollama takes it and as a browser shows it."""
+_TYPED = re.compile(
+    r"(.+gguf):(?:ud-)?((?:i?q\d\w*)|bf16|f16|f32|mxfp4\w*)|.+?[-.]((?:i?q\d\w*))[-.]gguf", re.IGNORECASE
+)
+"""A repository of GGUF files with the type of one of them, as llama.cpp and Ollama are told, or in its own name."""
 _MAKERS = ("Meta-", "NVIDIA-")
 _UPLOADED = re.compile(r"^[A-Za-z][A-Za-z0-9-]*_(?=[A-Za-z])")
 """A maker in front of a model's name: `google_gemma-3-12b-it`."""
@@ -110,6 +117,8 @@ class Named:
     """The same as training has it: `training.quantization`; empty if it is in 16 bits, None if it is not trained so."""
     others: tuple[str, ...] = ()
     """Other hub ids that a short name may mean, of models as large."""
+    file_type: str | None = None
+    """The type of the GGUF file that the name says, in lower case: `q4_k_m`."""
 
     @property
     def reason(self) -> str:
@@ -131,8 +140,18 @@ _CACHED = re.compile(r"(?:^|/)models--([^/]+?)--([^/]+)(?=$|/)")
 def named(name: str, find: Callable[[str], str | None]) -> Named | None:
     """Return the model and the format behind a name; `find` knows the hub id of its last part."""
     cached = _CACHED.search(name)
-    maker, _, last = _ROUTED.sub("", "/".join(cached.groups()) if cached else name.strip()).rpartition("/")
+    plainly = "/".join(cached.groups()) if cached else _HUB.sub("", name.strip())
+    maker, _, last = _ROUTED.sub("", plainly).rpartition("/")
     last = _DISTILLED.get(last.lower(), last)
+    typed = _TYPED.fullmatch(last)
+    if typed is None:
+        return _by_ending(maker, last, find)
+    found = _by_ending(maker, typed[1] or last, find)
+    return found and replace(found, file_type=(typed[2] or typed[3]).lower())
+
+
+def _by_ending(maker: str, last: str, find: Callable[[str], str | None]) -> Named | None:
+    """Return the model and the format behind the last part of a name."""
     for ending, format_ in _ENDINGS:
         found = re.fullmatch(rf"(.+?)(?:{ending})(?:-v\d)?", last, re.IGNORECASE)
         base = _base(found[1].replace(":", "-"), find) if found else None

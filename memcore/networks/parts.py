@@ -180,6 +180,10 @@ class LatentAttention:
         yield from self.indexer
 
 
+READS_EARLIER = "reads-earlier"
+"""The option of mixers that read keys which an earlier layer caches."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpecialMixer:
     """A mixer of another kind, described by its parameters: most carry a state of constant size from token to token."""

@@ -35,18 +35,25 @@ def published_extras(reader: Reader, family: Family, kinds: list[Layer], order: 
     found = {
         "output head, tied to the embedding": sizes["V"] * sizes["h"] if twice else 0,
         UNUSED: sum(_unused(layers, sizes)),
-        "multi-token prediction": sum(_prediction(family, kinds[order[-1]], sizes, predicting)) if predicting else 0,
+        "multi-token prediction": _predicted(reader, family, kinds[order[-1]], predicting) if order else 0,
         "router correction biases": sum(_corrections(layers, sizes)),
         "fp8 block scales": sum(_scales(layers, sizes, _block(reader))),
     }
     return {name: size for name, size in found.items() if size}
 
 
+def _predicted(reader: Reader, family: Family, last: Layer, count: int) -> int:
+    if family.drafts is not None:
+        return family.drafts(reader)
+    return sum(_prediction(family, last, reader.sizes, count)) if count else 0
+
+
 def _prediction_layers(reader: Reader, family: Family) -> int:
     if family.prediction is None:
         return 0
-    # Qwen3-Next checkpoints hold such a layer without saying so.
-    return reader.integer("num_nextn_predict_layers", 1 if family.prediction == "shares" else 0, least=0)
+    # Qwen3-Next checkpoints hold such a layer without saying so; those of Qwen3.5 have a key of their own.
+    usual = reader.integer("mtp_num_hidden_layers", 1, least=0) if family.prediction == "shares" else 0
+    return reader.integer("num_nextn_predict_layers", usual, least=0)
 
 
 def _prediction(family: Family, layer: Layer, sizes: Mapping[str, int], count: int) -> Iterator[int]:

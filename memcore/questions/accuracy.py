@@ -514,6 +514,8 @@ class Prediction:
     phase: str | None = None
     reason: str | None = None
     """Why there is no prediction."""
+    absent: bool = False
+    """Jobs of this kind have none, whatever their settings."""
 
 
 def prediction(found: Estimate | ServingEstimate, quantity: str, moment: str, rank: object = "max") -> Prediction:
@@ -526,8 +528,8 @@ def prediction(found: Estimate | ServingEstimate, quantity: str, moment: str, ra
         if served is None:
             name = found.job.engine.name
             if rank is None:
-                return Prediction(reason=Message("{} is not predicted for {}", quantity, name))
-            return Prediction(reason=Message("{} (rank {}) is not predicted for {}", quantity, rank, name))
+                return Prediction(reason=Message("{} is not predicted for {}", quantity, name), absent=True)
+            return Prediction(reason=Message("{} (rank {}) is not predicted for {}", quantity, rank, name), absent=True)
         bounds = (served.low, served.high) if served.low < served.high else None
         return Prediction(predicted=served.expected, range=bounds)
     if quantity == "parameters":
@@ -535,8 +537,8 @@ def prediction(found: Estimate | ServingEstimate, quantity: str, moment: str, ra
     predict = _PREDICTIONS.get((quantity, moment))
     if predict is None or rank == "total":
         if rank is None:
-            return Prediction(reason=Message("{} at {} is not predicted", quantity, moment))
-        return Prediction(reason=Message("{} at {} (rank {}) is not predicted", quantity, moment, rank))
+            return Prediction(reason=Message("{} at {} is not predicted", quantity, moment), absent=True)
+        return Prediction(reason=Message("{} at {} (rank {}) is not predicted", quantity, moment, rank), absent=True)
     if quantity == "fits" and found.capacity is None:
         return Prediction(reason="hardware.accelerator is needed to decide whether the job fits")
     if not _is_rank(found, rank):

@@ -29,6 +29,7 @@ from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 from memcore.serving.job import server_of
+from memcore.tools.names import setting_called
 
 ACCELERATOR = Hardware.accelerator
 SMALLEST = (
@@ -225,6 +226,7 @@ def _path(setting: str, config: Config) -> str:
     words = {word: paths[serving] for word, paths in WORDS.items()} | own
     by_flag = {flag_of(path): path for path in SOLVABLE} | words
     path = by_flag.get(setting.removeprefix("--"), setting)
+    path = path if path in SOLVABLE else setting_called(setting) or setting
     if path not in SOLVABLE:
         message = Message("found {!r}; allowed: {}, or any other flag that takes a number", setting, USUAL)
         raise ConfigError([Problem("setting", message, nearest(setting, [*SOLVABLE, *by_flag]))])

@@ -197,7 +197,7 @@ def _vllm(found: Mapping[str, Any]) -> Normalized:
     elif given is not None:
         normalized["--speculative-config"] = given
     normalized |= {name: normalized.pop(short) for short, name in _SHORT.items() if short in normalized}
-    normalized, notes = _transferred(_pictured(_prefilled(_captured(normalized))))
+    normalized, notes = _transferred(_processed(_pictured(_prefilled(_captured(normalized)))))
     normalized, why = _run(normalized)
     normalized, reach = positions.stretched(normalized, positions.VLLM)
     slots = _with_slots(normalized)
@@ -298,6 +298,20 @@ def _pictured(normalized: dict[str, Any]) -> dict[str, Any]:
     elif videos is not None:
         unread["video"] = videos
     return {**normalized, **{f"{_LIMITS}.{name}": value for name, value in unread.items()}}
+
+
+_PROCESSOR = "--mm-processor-kwargs"
+_PIXELS = f"{_PROCESSOR}.max_pixels"
+
+
+def _processed(normalized: dict[str, Any]) -> dict[str, Any]:
+    """Return what images' processors are told, each on its own.
+
+    >>> _processed({"--mm-processor-kwargs": '{"max_pixels": 1003520, "fps": 2}'})
+    {'--mm-processor-kwargs.max_pixels': 1003520, '--mm-processor-kwargs.fps': 2}
+    """
+    told = _allowed(normalized.pop(_PROCESSOR, None))
+    return {**normalized, **{f"{_PROCESSOR}.{name}": value for name, value in told.items()}}
 
 
 def _limited(keys: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -493,6 +507,7 @@ _NO_FLAGS = frozenset(
         VllmSettings.use_v2_model_runner,
         VllmSettings.cudagraph_mode,
         VllmSettings.videos_per_sequence,
+        VllmSettings.max_pixels,
     }
 )
 """Settings that vLLM has in a file, in its environment (envs.py) or within another flag."""
@@ -533,6 +548,7 @@ VLLM = Tool(
         Key(path=Inference.images_per_sequence, name=_LIMITS, spelled=_limits),
         Key(path=Inference.images_per_sequence, name=_IMAGES),
         Key(path=VllmSettings.videos_per_sequence, name=_VIDEOS),
+        Key(path=VllmSettings.max_pixels, name=_PIXELS),
         Key(path=VllmSettings.cudagraph_mode, name=_GRAPHS),
         Key(path=VllmSettings.kv_connector, name=_CONNECTOR, values=_CONNECTORS),
         Key(path=VllmSettings.compile_cache, name="*env.VLLM_DISABLE_COMPILE_CACHE", values={True: 0, False: 1}),
@@ -554,7 +570,8 @@ VLLM = Tool(
     ),
     ignored=("--host", "--port", "--api-key", "--served-model-name", "--seed", "--download-dir", "--trust-remote-code",
              "--chat-template", "--tokenizer", "--disable-log-requests", "--enable-auto-tool-choice",
-             "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format"),
+             "--tool-call-parser", "--reasoning-parser", "--generation-config", "--load-format",
+             f"{_PROCESSOR}.min_pixels"),
     normalized=_vllm,
     placed=_limited,
     alongside={_SLOTS[0]: (_LORA, True), _CONNECTOR: (f"{_TRANSFER}.kv_role", "kv_both")},

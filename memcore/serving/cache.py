@@ -12,7 +12,7 @@ from math import ceil
 
 from memcore.errors import UnsupportedError
 from memcore.networks.network import Layer, Model
-from memcore.networks.parts import Attention, LatentAttention, Mixer, SpecialMixer
+from memcore.networks.parts import READS_EARLIER, Attention, LatentAttention, Mixer, SpecialMixer
 from memcore.networks.recognized import UNCACHED
 from memcore.records import dataclass
 from memcore.serving.formats import BYTES
@@ -105,6 +105,9 @@ def cache_specs(layer: Layer, caching: Caching) -> tuple[CacheSpec, ...]:
         raise UnsupportedError("model.model_type", "this family's KV cache is not supported yet")
     found: list[CacheSpec] = []
     for mixer in layer.mixers:
+        if isinstance(mixer, SpecialMixer) and READS_EARLIER in mixer.options:
+            said = "layers that read the compressed keys of an earlier layer are not supported yet"
+            raise UnsupportedError("model.kv_source_layer_ids", said)
         found += _mixer_specs(mixer, caching)
     return (*found, *_index_keys(layer, caching))
 

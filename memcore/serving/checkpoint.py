@@ -6,7 +6,7 @@ and how vLLM reads it (model_executor/layers/quantization/*.py, `from_config`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -191,10 +191,19 @@ def own_format(raw: Raw) -> Stored | None:
             "model.quantization_config.quant_method", "found {!r}; known: {}", method, joined(", ", _METHODS)
         )
     stored = _METHODS[method](found)
-    if text_config(raw).get("expert_dtype") == "fp4":
-        # DeepSeek-V4: experts in MXFP4 within a checkpoint of fp8 (vllm, models/deepseek_v4/quant_config.py).
-        return replace(stored, parts=(Part(format=FORMATS["mxfp4"], kinds=EXPERTS), *stored.parts))
-    return stored
+    return replace(stored, parts=(*_native_parts({**text_config(raw), **found}), *stored.parts))
+
+
+def _native_parts(said: Raw) -> Iterator[Part]:
+    """Yield what DeepSeek-V4 and 4.1 store otherwise within a checkpoint of fp8.
+
+    Sources: vllm, models/deepseek_v4/quant_config.py; the weight map of DeepSeek-V4.1-Flash, whose tables of n-grams
+    have scales for 32 columns.
+    """
+    if said.get("expert_dtype") == "fp4":
+        yield Part(format=FORMATS["mxfp4"], kinds=EXPERTS)
+    if said.get("engram_layer_ids"):
+        yield Part(format=FORMATS["mxfp8"], targets=("engram.embed",))
 
 
 def _texts(found: object) -> tuple[str, ...]:

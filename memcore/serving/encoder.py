@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from math import isqrt
 
 from memcore.errors import ConfigError
 from memcore.memory.ledger import Entry
@@ -24,7 +25,7 @@ from memcore.serving.formats import BYTES
 from memcore.serving.pictures import PICTURES, SLICES
 from memcore.serving.profile import ACTIVATIONS
 from memcore.serving.videos import FAMILIES, images_of, longest_video
-from memcore.symbols import Quotient, Shape, half
+from memcore.symbols import Quotient, Shape, half, product
 
 _SOURCE = "vllm, multimodal/encoder_budget.py and v1/worker/gpu_model_runner.py, profile_run"
 _LARGEST_TOKENS = 16384
@@ -47,11 +48,12 @@ class Largest:
     tokens: int
 
 
-def largest_image(images: Images) -> Largest:
-    """Tiles, their side in pixels, and tokens of all of them."""
+def largest_image(images: Images, pixels: int | None = None) -> Largest:
+    """Tiles, their side in pixels, and tokens of all of them; `pixels`: the most of an image that keeps its size."""
     if images.resizes == "near":
-        along = int((_LARGEST_TOKENS) ** 0.5) * images.merge * images.patch
-        return Largest(1, along, _LARGEST_TOKENS)
+        step = images.merge * images.patch
+        along = isqrt(_LARGEST_TOKENS) if pixels is None else max(isqrt(pixels) // step, 1)
+        return Largest(1, along * step, along**2)
     side = images.side * (images.most if images.resizes == "to tiles" else 1)
     found = images.sizes(side)
     return Largest(found["nx"] if images.resizes != "to tiles" else images.tiles(side), found["px"], found["nm"])
@@ -65,10 +67,13 @@ class Shown:
     largest: Largest
     counted: int | None = None
     """Tokens for which it counts, where these are more than it has: those between a video's frames."""
+    most: int | None = None
+    """Images that all sequences of a step may have, where their number is limited."""
 
     def at_once(self, budget: int) -> int:
         """Images or videos that one step may encode."""
-        return max(budget // max(self.counted or self.largest.tokens, 1), 1)
+        found = max(budget // max(self.counted or self.largest.tokens, 1), 1)
+        return found if self.most is None else min(found, self.most)
 
     def room(self, budget: int) -> int:
         """Rows of each result where it is copied into one of as many rows as all may have."""
@@ -84,10 +89,12 @@ _FILM = 3, 64
 """Such a video: squares next to each other, and tokens along one side of each."""
 
 
-def shown(model: Model, raw: Mapping[str, object], longest: int, *, stamped: bool = False) -> Shown | None:
+def shown(
+    model: Model, raw: Mapping[str, object], longest: int, *, stamped: bool = False, pixels: int | None = None
+) -> Shown | None:
     """Return the largest image, or the longest video where it has more tokens; None if nothing is known of either.
 
-    `stamped`: whether tokens between a video's frames are estimated by its others.
+    `stamped`: whether tokens between a video's frames are estimated by its others; `pixels`: the most of an image.
     """
     if not model.network.towers:
         return None
@@ -97,7 +104,7 @@ def shown(model: Model, raw: Mapping[str, object], longest: int, *, stamped: boo
         film = Largest(squares, along * model.images.merge * model.images.patch, tokens)
         return Shown(model.images, film, int(_STAMPS * tokens))
     if model.images is not None:
-        return Shown(model.images, largest_image(model.images))
+        return Shown(model.images, largest_image(model.images, pixels))
     if model.network.family in PICTURES:
         pictured = PICTURES[model.network.family](raw)
         found = largest_image(pictured)
@@ -108,6 +115,13 @@ def shown(model: Model, raw: Mapping[str, object], longest: int, *, stamped: boo
     images = images_of(raw)
     video = longest_video(images, longest)
     return Shown(images, Largest(video.moments, video.side, video.tokens))
+
+
+def limited(seen: Shown | None, longest: int, sequences: int, images: int | None) -> Shown | None:
+    """Return what is shown, with no more images than all sequences may have (encoder_budget.py, _get_max_items)."""
+    if seen is None or images is None:
+        return seen
+    return replace(seen, most=sequences * max(min(images, longest // max(seen.largest.tokens, 1)), 1))
 
 
 _ROTATED: Mapping[str, int] = {"qwen3_vl": 1, "qwen2_5_vl": 0, "qwen2_vl": 0, **dict.fromkeys(FAMILIES, 0)}
@@ -158,10 +172,20 @@ def kept_images(
     ]
 
 
-def encoding(model: Model, dtype: str, budget: int, ranks: int, seen: Shown | None) -> list[Entry]:
+_MASKED = "pixtral"
+"""The tower that takes all images of a step as one sequence."""
+_MASKS = "vllm, model_executor/models/pixtral.py; transformers, modeling_pixtral.py, generate_block_attention_mask"
+_ALIGNED = 8
+"""Elements by whose multiple rows of a mask begin (pytorch, transformers/attention.cpp, preprocess_mask)."""
+
+
+def encoding(
+    model: Model, dtype: str, budget: int, ranks: int, seen: Shown | None, *, masks: bool = False
+) -> list[Entry]:
     """Return the tower's widest layer, which runs before the language model.
 
-    Ranks share its matrices as they share the language model's (`mm_encoder_tp_mode`: weights).
+    Ranks share its matrices as they share the language model's (`mm_encoder_tp_mode`: weights). `masks`: whether a
+    dense mask keeps images of one sequence apart; xformers needs none.
     """
     if seen is None:
         return []
@@ -169,7 +193,11 @@ def encoding(model: Model, dtype: str, budget: int, ranks: int, seen: Shown | No
     if _kind(model) in _ROTATED:
         moments = _rotating(model, seen, BYTES[dtype], budget, ranks)
         return [*pixels, *max(moments, key=lambda entries: sum(entry.bytes for entry in entries))]
-    return [*pixels, *_feeding(model, seen, dtype, budget, ranks)]
+    fed = _feeding(model, seen, dtype, budget, ranks)
+    if not masks or _kind(model) != _MASKED:
+        return [*pixels, *fed]
+    moments = _masked(model, seen, BYTES[dtype], budget, ranks, fed)
+    return [*pixels, *max(moments, key=lambda entries: sum(entry.bytes for entry in entries))]
 
 
 def _kind(model: Model) -> str:
@@ -228,6 +256,28 @@ def _rotating(model: Model, seen: Shown, size: Fraction | int, budget: int, rank
             wide = (*tokens, Quotient(ffn.down.inner, "TP"))
             title, copies = "feed-forward of the tower", 2 if ffn.gate is None else 3
             yield [hidden(3 + kept - glm), tensor(title, ACTIVATIONS, wide, size, sizes, _SOURCE, copies=copies)]
+
+
+def _masked(
+    model: Model, seen: Shown, size: Fraction | int, budget: int, ranks: int, fed: list[Entry]
+) -> Iterator[list[Entry]]:
+    """Attention and feed-forward layer of Pixtral's tower, next to the mask of all patches.
+
+    Attention copies the mask where its rows are not aligned; rotated queries and keys are tensors of their own.
+    """
+    sizes, patches = _patches(model, seen, budget, ranks)
+    mask = tensor("mask between images", ACTIVATIONS, (*patches, *patches), size, sizes, _MASKS)
+    yield [mask, *fed]
+    copies = 1 if product(patches, sizes) % _ALIGNED == 0 else 2
+    for mixer in model.network.towers[-1].runs[0][0].mixers:
+        if isinstance(mixer, Attention):
+            own = (*patches, Quotient((mixer.heads.query, mixer.heads.width), "TP"))
+            yield [
+                replace(mask, copies=copies),
+                fed[0],
+                tensor("queries, keys and values of the tower", ACTIVATIONS, own, size, sizes, _MASKS, copies=5),
+                tensor("attention output of the tower", ACTIVATIONS, own, size, sizes, _MASKS),
+            ]
 
 
 def _feeding(model: Model, seen: Shown, dtype: str, budget: int, ranks: int) -> list[Entry]:

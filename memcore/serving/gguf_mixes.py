@@ -27,6 +27,22 @@ ALIASES: Mapping[str, str] = {
     "MXFP4": "MXFP4_MOE",
 }  # fmt: skip
 """Other names of file types."""
+WIDER: Mapping[str, str] = {
+    "q2_k_l": "q2_k", "q3_k_xl": "q3_k_m", "q4_k_l": "q4_k_m", "q5_k_l": "q5_k_m", "q6_k_l": "q6_k", "q2_k_xl": "q2_k",
+    "q4_k_xl": "q4_k_m", "q5_k_xl": "q5_k_m", "q6_k_xl": "q6_k", "q8_k_xl": "q8_0",
+}  # fmt: skip
+"""What repositories call files whose embeddings, head or some layers are wider than llama-quantize makes them."""
+
+
+def plain_type(text: str) -> str:
+    """Return a file type as a repository's tag, a file's name or an Ollama tag has it.
+
+    >>> plain_type("UD-Q4_K_XL"), plain_type("fp16")
+    ('q4_k_xl', 'f16')
+    """
+    found = text.lower().removeprefix("ud-")
+    # There is one type of eight bits (tools/quantize/quantize.cpp).
+    return {"fp16": "f16", "fp32": "f32", "q8": "q8_0"}.get(found, found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,6 +221,8 @@ class Basics:
     """The model that drafts tokens."""
     speculation: Speculation | None = None
     """How tokens are proposed."""
+    file_type: str | None = None
+    """The type of a GGUF file, where the model's name says one."""
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -388,6 +390,8 @@ class _Served:
     state_dtype: str | None = None
     repository: str = ""
     """Its hub id, where it is another one than the catalog's."""
+    file_type: str | None = None
+    """The type of its GGUF file, as the repository's name has it."""
 
     @property
     def maker(self) -> str:
@@ -410,6 +414,7 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
         found.base,
         server.state_dtype,
         given if found.base != listed_name(given) else "",
+        found.file_type,
     )
 
 
@@ -531,6 +536,7 @@ def _basics(
         pools_every_layer=server.pools_every_layer,
         draft=None if draft is None else _drafting(draft),
         speculation=_speculation(read, model, raw, stored, server),
+        file_type=served.file_type,
     )
     return basics, recipes
 
@@ -592,7 +598,7 @@ def _refuse_gguf(read: Defaults, served: _Served, server: Server) -> None:
 
     Raises UnsupportedError.
     """
-    name = read.given(Inference.quantization) or served.format
+    name = read.given(Inference.quantization) or served.file_type or served.format
     if not server.loads_gguf and name is not None and name not in (*FORMATS, *BYTES):
         raise UnsupportedError(Inference.quantization, IS_GGUF, name, server.title)
 

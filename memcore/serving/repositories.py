@@ -53,12 +53,20 @@ _LEFT_BY_GLM = [
 ]
 """Linear attention is taken to be among them, for want of a list: with it in 16 bits, and with multi-token prediction,
 the files have the 305.79 GiB that vLLM counts, but for 0.2."""
-_OF_V3: Raw = {"quantization_config": _FP8, "num_nextn_predict_layers": 1}
+_PREDICTING: Raw = {"num_nextn_predict_layers": 1}
+_V3 = ("V3", "V3-0324", "V3.1", "R1", "R1-0528", "R1-Zero", "Prover-V2-671B")
+_OF_V3: Raw = {"quantization_config": _FP8, **_PREDICTING}
+_OF_V32: Raw = {"quantization_config": {**_FP8, "scale_fmt": "ue8m0"}, **_PREDICTING}
+_OF_MIMO: Raw = {"quantization_config": {**_FP8, "ignored_layers": ["self_attn.o_proj"]}}
 _NATIVE: Mapping[str, Raw] = {
-    **dict.fromkeys((f"deepseek-ai/DeepSeek-{name}" for name in ("V3", "V3-0324", "V3.1", "R1", "R1-0528")), _OF_V3),
-    "deepseek-ai/DeepSeek-V3.2": {
-        "quantization_config": {**_FP8, "scale_fmt": "ue8m0"},
-        "num_nextn_predict_layers": 1,
+    **dict.fromkeys((f"deepseek-ai/DeepSeek-{name}" for name in _V3), _OF_V3),
+    **dict.fromkeys((f"deepseek-ai/DeepSeek-{name}" for name in ("V3.2", "V3.2-Exp", "Math-V2")), _OF_V32),
+    **dict.fromkeys(
+        (f"zai-org/GLM-{name}" for name in ("4.5", "4.5-Air", "4.6", "4.7", "4.7-Flash", "5", "5.1")), _PREDICTING
+    ),
+    **dict.fromkeys((f"XiaomiMiMo/MiMo-{name}" for name in ("V2-Flash", "V2.5", "V2.5-Pro")), _OF_MIMO),
+    "deepseek-ai/DeepSeek-V4.1-Flash": {
+        "quantization_config": {**_FP8, "weight_block_size": [32, 32], "scale_fmt": "ue8m0", "expert_dtype": "fp4"}
     },
     "deepseek-ai/DeepSeek-V4-Flash": _MIXED_FP4,
     "deepseek-ai/DeepSeek-V4-Pro": _MIXED_FP4,
@@ -78,7 +86,8 @@ _NATIVE: Mapping[str, Raw] = {
 Sources: vllm, models/deepseek_v4/quant_config.py: experts in MXFP4 (`expert_dtype`), the rest in blocks of fp8; vllm,
 tests/quantization/test_humming.py: what Kimi-K2.6 leaves in 16 bits, which is all but its routed experts; the published
 files of DeepSeek-V3, of Kimi-K3 (ai-dynamo/aiconfigurator, model_configs), of MiniMax-M2.1, which M2 has too, of
-Gemma 4, whose small models have `null`, and of Devstral Small 2, whose format Ministral 3's cards name.
+MiMo-V2.5 and V2.5-Pro, of DeepSeek-V4.1-Flash, of Gemma 4, whose small models have `null`, and of Devstral Small 2,
+whose format Ministral 3's cards name.
 """
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from memcore.formats.python import Call, Change
 from memcore.formats.tracked import ANY, ARGUMENTS, CALLS, HANDS, MODEL, SETS
+from memcore.tools.peft import KINDS_BY_CLASS
 
 _CASTS: Mapping[str, str] = {"half": "float16", "bfloat16": "bfloat16", "float": "float32"}
 _DTYPES = frozenset({"float16", "half", "bfloat16", "float32", "float"})
@@ -42,7 +43,7 @@ _SETTERS: Mapping[str, Mapping[str, tuple[str, object]]] = {
 """Arguments of methods that set several others, which these are, and what they are set to where nothing is said."""
 _ALSO: Mapping[str, str] = {"activation_checkpointing": "gradient_checkpointing"}
 _FIRST: Mapping[str, str] = {"set_optimizer": "name", "set_dataloader": "train_batch_size"}
-CONFIGS: Mapping[str, str] = {"LoraConfig": "adapter", "BitsAndBytesConfig": "bits"}
+CONFIGS: Mapping[str, str] = {**dict.fromkeys(KINDS_BY_CLASS, "adapter"), "BitsAndBytesConfig": "bits"}
 """Classes of further objects whose attributes count, and their roles."""
 
 
@@ -95,8 +96,12 @@ def is_read(change: Change) -> bool:
 def of_model(before: Iterable[Call], changes: Iterable[Change]) -> dict[str, Any]:
     """Return the keys for changes to the model: casts, compiling, kernels."""
     keys: dict[str, Any] = {}
+    taken: set[int] = set()
     for change in changes:
-        keys |= _of_change(change) if change.role == MODEL else {}
+        if change.role == MODEL and change.how == HANDS and change.to.endswith("Trainer"):
+            taken.add(change.made)
+        copied = change.how == HANDS and change.made in taken  # the trainer keeps the model that it was given
+        keys |= _of_change(change) if change.role == MODEL and not copied else {}
     for each in before:
         if each.name.startswith(_LIGER) or (each.name == "from_pretrained" and each.of.startswith("AutoLiger")):
             keys["use_liger_kernel"] = True

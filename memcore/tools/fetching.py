@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -113,10 +112,10 @@ def _named(repository: str, texts: Mapping[str, str]) -> Iterator[tuple[str, str
 def _together(headers: Sequence[str]) -> str:
     """Return the header of a GGUF file that was split: keys of the first part, tensors of all."""
     parts: list[dict[str, Any]] = [json.loads(each)["gguf"] for each in headers]
-    tensors: dict[str, Counter[str]] = {}
+    tensors: dict[str, dict[str, str]] = {}
     for part in parts:
         for kind, shapes in part["tensors"].items():
-            tensors.setdefault(kind, Counter()).update(shapes)
+            tensors.setdefault(kind, {}).update(shapes)
     return json.dumps({"gguf": {**parts[0], "tensors": tensors}})
 
 

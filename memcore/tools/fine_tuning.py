@@ -44,6 +44,7 @@ from memcore.tools.methods import (
     written,
 )
 from memcore.tools.own_keys import PICTURE_KEYS, ROUNDED, WIDTH
+from memcore.tools.peft import IN_SCRIPTS
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
 from memcore.tools.sharding import PACKED_AS, accelerated, packed_as
 from memcore.tools.switches import SWITCHES
@@ -223,6 +224,7 @@ TRAINER = Tool(
         Key(path=Training.adapter.target_parameters, name="lora_target_parameters"),
         Key(path=Training.adapter.modules_to_save, name="lora_modules_to_save"),
         Key(path=Training.adapter.use_rslora, name="use_rslora"),
+        *(Key(path=path, name=name) for path, name in IN_SCRIPTS.items()),
         Key(path=Training.activation_checkpointing.use_reentrant, name="gradient_checkpointing_kwargs.use_reentrant"),
     ),
     meanings=(

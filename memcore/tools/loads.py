@@ -21,12 +21,12 @@ from memcore.tools.methods import CLASSIFIES, METHOD
 from memcore.tools.unread import arguments_unread
 
 ARGUMENT_CLASSES = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "UnslothTrainingArguments")
-_METHODS = ("PPO", "RLOO", "BCO", "XPO", "OnlineDPO", "Nash")
+_METHODS = ("PPO", "BCO", "XPO", "OnlineDPO", "Nash")
 OTHERS = frozenset(f"{method}{kind}" for method in _METHODS for kind in ("Config", "Trainer", "MDConfig"))
 LEARNT: Mapping[str, str] = {
     f"{name}Config": method
-    for name, method in (("DPO", "dpo"), ("GRPO", "grpo"), ("KTO", "kto"), ("ORPO", "orpo"), ("CPO", "cpo"),
-                         ("Reward", "reward"), ("GKD", "distill"))
+    for name, method in (("DPO", "dpo"), ("GRPO", "grpo"), ("RLOO", "rloo"), ("KTO", "kto"), ("ORPO", "orpo"),
+                         ("CPO", "cpo"), ("Reward", "reward"), ("GKD", "distill"))
 }  # fmt: skip
 """TRL's configs of other methods, which say what the loop is."""
 TRAINERS = (
@@ -118,7 +118,7 @@ TAKEN_AS: Mapping[str, str] = {"LoraConfig": "peft_config", "BitsAndBytesConfig"
 
 def taken(found: Sequence[Call], config: str) -> bool:
     """Return whether something in a script may take a config of this class; true for one without its trainer."""
-    name = TAKEN_AS[config]
+    name = TAKEN_AS.get(config, TAKEN_AS["LoraConfig"])
     puts = ("get_peft_model", "add_adapter", "get_peft_config") if name == "peft_config" else ()
     trains = any(each.name in TRAINERS and each.line for each in found)  # files of objects have no lines
     if not trains or any(each.name in puts for each in found):
@@ -143,9 +143,17 @@ def _others(loads: Sequence[Call], found: Sequence[Call]) -> list[Call]:
 
     A model to compare with is read; Unsloth's and a trainer's own copy are not loaded here.
     """
-    compared = any(each.name in TRAINERS and each.arguments.get("ref_model") is not None for each in found)
+    compared = any(each.name in TRAINERS and compares(each) for each in found)
     said = [(each.first, each.arguments) for each in loads[:1]]
     return [] if compared else [each for each in loads[1:] if (each.first, each.arguments) not in said]
+
+
+def compares(trainer: Call) -> bool:
+    """Return whether a trainer of pairs is handed a model to compare with (trl, trainer/dpo_trainer.py)."""
+    if LEARNT.get(trainer.name.replace("Trainer", "Config")) not in ("dpo", "kto"):
+        return False
+    place = trainer.places[1] if len(trainer.places) > 1 else None
+    return trainer.arguments.get("ref_model", place) is not None
 
 
 def loads_model(call: Call) -> bool:
@@ -190,6 +198,7 @@ _NOT_OF_TRAINER = (
     "peft_config", "dataset_text_field", "dataset_num_proc", "dataset_kwargs", "ref_model", "reward_funcs",
     "reward_processing_classes", "teacher_model", "tools", "environment_factory", "rollout_func", "padding_value",
     "label_pad_token_id", "image_processor", "feature_extractor", "generate_during_eval", "neftune_noise_alpha",
+    "model_init_kwargs", "max_target_length",
 )  # fmt: skip
 """Arguments of trainers that are read elsewhere, and those that memory does not depend on."""
 NOT_OF_MODEL = (
@@ -198,7 +207,7 @@ NOT_OF_MODEL = (
     "local_files_only", "force_download", "resume_download", "offload_folder", "offload_state_dict", "num_labels",
     "use_safetensors", "id2label", "label2id", "problem_type", "ignore_mismatched_sizes", "return_dict",
     "subfolder", "variant", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant", "bnb_4bit_compute_dtype",
-    "pad_token_id", "bos_token_id", "eos_token_id", "pretraining_tp",
+    "pad_token_id", "bos_token_id", "eos_token_id", "pretraining_tp", "config",
 )  # fmt: skip
 """The same for `from_pretrained`."""
 _LOADED_SO = ("attn_implementation", "offload_embedding", "float32_mixed_precision", "unsloth_tiled_mlp", "text_only")

@@ -23,6 +23,7 @@ from memcore.tools.methods import (
     FACTORY_KEYS,
     METHOD,
     TRL_KEYS,
+    adapts,
     of_axolotl_method,
     of_factory_method,
     of_trl_method,
@@ -467,7 +468,7 @@ def _autocasts(normalized: Mapping[str, Any], stored: bool) -> bool:
     dtype = str(normalized.get("dtype", normalized.get("torch_dtype"))).removeprefix("torch.")
     if is_set(normalized.get("use_unsloth")) or normalized.get(ENGINE) in SHARDED:
         return False
-    return is_set(normalized.get("use_peft")) and (stored or dtype in ("bfloat16", "float16"))
+    return adapts(normalized) and (stored or dtype in ("bfloat16", "float16"))
 
 
 def _plain_dtype(normalized: dict[str, Any]) -> None:
@@ -551,7 +552,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     with_trainer_liger(normalized, fuses=not method)
     with_width(normalized)
     with_unsloth(normalized)
-    if not any(is_set(normalized.get(name)) for name in _SWITCHES):
+    if not adapts(normalized) and not any(is_set(normalized.get(name)) for name in _SWITCHES):
         normalized |= trained_by_script(normalized, normalized.get("model_name_or_path"))
     if is_set(found.get("tune_mm_mlp_adapter")):
         raise UnsupportedError.of_value("tune_mm_mlp_adapter", True, "training only the towers is not supported yet")

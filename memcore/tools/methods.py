@@ -17,6 +17,7 @@ from typing import Any
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.formats.normalized import ADAPTED
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.tools.launchers import is_set
@@ -53,16 +54,19 @@ _OF_METHODS: Mapping[str, tuple[str, ...]] = {
 """Keys that only the configs of other methods than SFT have; `beta` alone is most often DPO's."""
 _REFUSED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("PPO", "--method ppo"): (
-        "reward_model_path", "num_ppo_epochs", "kl_coef", "whiten_rewards", "response_length"),
+        "reward_model_path", "num_ppo_epochs", "kl_coef", "whiten_rewards", "response_length", "rloo_k"),
 }  # fmt: skip
 """Methods whose steps are not known, the closest that is, and keys that only they have."""
 _SCRIPT = re.compile(
     r"(?:\b|/|_)(dpo|kto|orpo|cpo|grpo|rloo|ppo|reward(?:_modeling)?|gkd|bco|xpo)(?:_\w+)?(?:\.py\b|\s|$)"
 )
+_RLOO, _RLOO_BETA = "rloo", 0.05
+"""RLOO takes the same log-probabilities of completions as GRPO, and has a reference unless `beta` is 0 (trl 1.16,
+trainer/rloo_trainer.py, `_compute_loss`; rloo_config.py)."""
 _OF_TEACHERS = (TEACHER, "lmbda", "seq_kd")
 _SCRIPTS: Mapping[str, str] = {
-    "gkd": "distill", "dpo": "dpo", "kto": "kto", "orpo": "orpo", "cpo": "cpo", "grpo": "grpo", "reward": "reward",
-    "reward_modeling": "reward",
+    "gkd": "distill", "dpo": "dpo", "kto": "kto", "orpo": "orpo", "cpo": "cpo", "grpo": "grpo", "rloo": "rloo",
+    "reward": "reward", "reward_modeling": "reward",
 }  # fmt: skip
 _CONSUMED = ("beta", "precompute_ref_log_probs", "max_prompt_length", "max_completion_length", "num_generations",
              "use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "vllm_enable_sleep_mode", "reward_funcs",
@@ -70,6 +74,11 @@ _CONSUMED = ("beta", "precompute_ref_log_probs", "max_prompt_length", "max_compl
              "teacher_model_name_or_path")  # fmt: skip
 """Keys that are read here, or say what does not last through the update."""
 TRL_KEYS = _CONSUMED
+
+
+def adapts(found: Mapping[str, Any]) -> bool:
+    """Return whether the Trainer's words have an adapter, of whatever method."""
+    return is_set(found.get("use_peft")) or ADAPTED in found
 
 
 def of_trl_method(found: Mapping[str, Any]) -> Told:
@@ -120,6 +129,9 @@ def _named_elsewhere(found: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> Told:
+    if method == _RLOO:
+        found, method = {"beta": _RLOO_BETA, **found}, "grpo"
+        notes = (*notes, "RLOO's update has the tensors of GRPO's, and is counted as one")
     plain: dict[str, Any] = {METHOD: method}
     if is_set(found.get("use_liger_kernel")) and method in ("dpo", "grpo"):
         plain["*loss"] = "fused-linear"
@@ -130,7 +142,7 @@ def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> To
     if method != "grpo":
         return plain, notes
     sleeps = is_set(found.get("vllm_enable_sleep_mode"))
-    more, said = _TRL.told(found, adapted=is_set(found.get("use_peft")), sleeps=sleeps)
+    more, said = _TRL.told(found, adapted=adapts(found), sleeps=sleeps)
     prompt = int(_number(found.get("max_prompt_length"), _PROMPT))
     given = () if "max_prompt_length" in found else (Message("prompts of {} tokens are assumed", prompt),)
     return {**plain, **more, "max_length": prompt + more[COMPLETION]}, (*notes, *given, *said)

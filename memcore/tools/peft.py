@@ -7,10 +7,10 @@ from typing import Any
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import MemcoreError
-from memcore.formats.normalized import Normalized
+from memcore.formats.normalized import ADAPTED, Normalized
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
-from memcore.networks.adapter_kinds import ADAPTER_KINDS, LITGPT_LAYERS
+from memcore.networks.adapter_kinds import ADAPTER_KINDS, LINEAR_LAYERS, LITGPT_LAYERS
 from memcore.networks.catalog import find_model
 from memcore.networks.usual_targets import targets_of_peft
 from memcore.tools.targets import targets
@@ -21,6 +21,23 @@ _TYPES: Mapping[str, str] = {
     if kind.attached_to != LITGPT_LAYERS and name not in ("rslora", "dora")
 }
 """PEFT's names of kinds (utils/peft_types.py); rsLoRA and DoRA are LoRA with a key of their own."""
+KINDS_BY_CLASS: Mapping[str, str] = {
+    "LoraConfig": "lora", "AdaLoraConfig": "adalora", "BOFTConfig": "boft", "C3AConfig": "c3a",
+    "DeloraConfig": "delora", "FourierFTConfig": "fourierft", "GraloraConfig": "gralora", "HiraConfig": "hira",
+    "IA3Config": "ia3", "LNTuningConfig": "ln-tuning", "LoHaConfig": "loha", "LoKrConfig": "lokr", "MissConfig": "miss",
+    "OFTConfig": "oft",
+    "PromptEncoderConfig": "p-tuning", "PrefixTuningConfig": "prefix-tuning", "PromptTuningConfig": "prompt-tuning",
+    "PveraConfig": "pvera", "RandLoraConfig": "randlora", "RoadConfig": "road", "TinyLoraConfig": "tinylora",
+    "TrainableTokensConfig": "trainable-tokens", "VeraConfig": "vera",
+}  # fmt: skip
+"""PEFT's classes in Python and our kinds (tuners/*/config.py)."""
+NOT_SUPPORTED = frozenset({
+    "AdamssConfig", "AdaptionPromptConfig", "BeftConfig", "BoneConfig", "CartridgeConfig", "CPTConfig", "DeftConfig",
+    "FrodConfig", "GloraConfig", "HRAConfig", "LilyConfig", "MultitaskPromptTuningConfig", "OSFConfig", "PeanutConfig",
+    "PolyConfig", "PsoftConfig", "ShadowConfig", "ShiraConfig", "SupertuningConfig", "UniLoraConfig", "VBLoRAConfig",
+    "WaveFTConfig", "XLoraConfig",
+})  # fmt: skip
+"""Classes of its methods that have no kind here."""
 _SETTINGS: Mapping[str, Mapping[str, int | None]] = {
     spelled: ADAPTER_KINDS[name].settings for name, spelled in _TYPES.items()
 }
@@ -67,19 +84,26 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         normalized.setdefault("r", rank)
     if kind == "TRAINABLE_TOKENS" and isinstance(normalized.get("token_indices"), list):
         normalized["*tokens"] = len(normalized.pop("token_indices"))
-    if kind != "LORA" or normalized.get("target_modules") or normalized.get("target_parameters"):
+    named = normalized.get("target_modules") or normalized.get("target_parameters")
+    if named or (kind != "LORA" and not normalized.get("base_model_name_or_path")) or kind not in _LINEAR:
         return normalized, ()
-    return _by_default(normalized)
+    return _by_default(normalized, _LINEAR[kind])
 
 
-def _by_default(normalized: dict[str, Any]) -> Normalized:
+_LINEAR: Mapping[str, str] = {
+    spelled: name for name, spelled in _TYPES.items() if ADAPTER_KINDS[name].attached_to == LINEAR_LAYERS
+}
+"""Kinds next to linear layers, by PEFT's names."""
+
+
+def _by_default(normalized: dict[str, Any], kind: str) -> Normalized:
     """Return the matrices that PEFT adapts where a file names none: by the family of its base (utils/constants.py)."""
     try:
         family = find_model(str(normalized.get("base_model_name_or_path"))).network.family
     except MemcoreError:
         note = "target_modules: not given; PEFT's defaults depend on the model; name them with --adapter-targets"
         return normalized, (note,)
-    usual = list(targets_of_peft(family))
+    usual = list(targets_of_peft(family, kind))
     if not usual:
         return normalized, ()
     note = Message("target_modules: not given; PEFT's defaults for {}: {}", family, joined(", ", usual))
@@ -177,3 +201,28 @@ PEFT = Tool(
     ),
     source="peft 0.21, src/peft/tuners/lora/config.py (LoraConfig), src/peft/config.py (PeftConfigMixin)",
 )
+
+
+def of_config(
+    name: str, given: Mapping[str, Any], base: object
+) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]:
+    """Return the keys of `IN_SCRIPTS` that a call of a config means, its arguments that are not read, and notes.
+
+    Args:
+        name: The class, one of `KINDS_BY_CLASS`.
+        given: Its arguments.
+        base: The name of the model that it is next to; anything else where nobody knows it.
+    """
+    kind = KINDS_BY_CLASS[name]
+    known = {"base_model_name_or_path": base} if isinstance(base, str) else {}
+    words, notes = _normalized({**given, **known, "peft_type": _TYPES[kind]})
+    paths = {each: key.path for key in PEFT.keys if key.path != Training.adapter.type for each in key.names}
+    keys = {IN_SCRIPTS[path]: words[each] for each, path in paths.items() if words.get(each) is not None}
+    rest = {each: value for each, value in given.items() if each not in (*paths, *_ALWAYS, *PEFT.settles)}
+    return {ADAPTED: kind, **keys}, rest, notes
+
+
+IN_SCRIPTS: Mapping[str, str] = {
+    key.path: ADAPTED if key.path == Training.adapter.type else f"{ADAPTED}.{key.name}" for key in PEFT.keys
+}
+"""Settings of an adapter, by their paths, and their keys in what scripts say to a loop."""

@@ -1,7 +1,8 @@
 """Scripts with a training loop of their own, as the calls of transformers' Trainer with the same settings.
 
 Sources: torch 2.12, utils/data/dataloader.py (`DataLoader`: one text where no size is said), amp/autocast_mode.py (fp16
-where no dtype is said); accelerate 1.15, accelerator.py (`Accelerator`).
+where no dtype is said), distributed/fsdp/fully_sharded_data_parallel.py (`FULL_SHARD` where no strategy is said; one
+unit without a policy); accelerate 1.15, accelerator.py (`Accelerator`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from memcore.tools.altered import OPTIMIZERS
 from memcore.tools.loads import loads_model
 
 NOTE = "the script has a training loop of its own: read as the Trainer's; what its loss allocates is not read"
+_SECOND, _POLICIES = "fully_shard", ("MixedPrecision", "MixedPrecisionPolicy")
+WRAPS = ("FSDP", "FullyShardedDataParallel", _SECOND)
+"""Functions of PyTorch's that shard a model."""
 _HALVES: Mapping[object, str] = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "half": "fp16"}
 
 
@@ -24,7 +28,7 @@ def of_loop(found: Sequence[Call]) -> list[Call]:
     steps = [each for each in before if each.name in OPTIMIZERS]
     if not steps or not any(map(loads_model, before)):
         return []
-    arguments = {**_batch(before), **_precision(before), "optim": OPTIMIZERS[steps[-1].name]}
+    arguments = {**_batch(before), **_precision(before), **_sharded(before), "optim": OPTIMIZERS[steps[-1].name]}
     if not any(each.name.startswith("clip_grad_norm") for each in before):
         arguments["max_grad_norm"] = 0
     trained = [Call("TrainingArguments", "", ends[-1], arguments), Call("Trainer", "", ends[-1], {})]
@@ -33,12 +37,35 @@ def of_loop(found: Sequence[Call]) -> list[Call]:
 
 def _batch(before: Sequence[Call]) -> dict[str, Any]:
     """Return the texts of a batch, by the loader that shuffles, else by the first, and the batches of a step."""
-    loaders = [each for each in before if each.name == "DataLoader"]
+    loaders = [each for each in before if each.name == "DataLoader" and "batch_sampler" not in each.arguments]
     shuffled = [each for each in loaders if each.arguments.get("shuffle") is True]
     name, steps = "per_device_train_batch_size", "gradient_accumulation_steps"
     size = next((each.arguments.get("batch_size", 1) for each in (*shuffled, *loaders)), f"${name}")
     several = [each.arguments[steps] for each in before if each.name == "Accelerator" and steps in each.arguments]
     return {name: size, **({steps: several[-1]} if several else {})}
+
+
+def _halved(before: Sequence[Call]) -> bool:
+    """Return whether the weights are loaded in 16 bits, which FSDP's policies of precision leave as they are."""
+    loads = [each for each in before if loads_model(each)]
+    return any(each.arguments.get(name) in _HALVES for each in loads for name in ("dtype", "torch_dtype"))
+
+
+def _sharded(before: Sequence[Call]) -> dict[str, Any]:
+    """Return how FSDP shards the model; nothing without it."""
+    wraps = next((each for each in before if each.name in WRAPS and each.first is not None), None)
+    if wraps is None:
+        return {}
+    given = {name: value for name, value in wraps.arguments.items() if value is not None}
+    keys: dict[str, Any] = {"fsdp_config.offload_params": "cpu_offload" in given or "offload_policy" in given}
+    if wraps.name == _SECOND:
+        return {
+            **keys,
+            "fsdp_config.version": 2,
+            "fsdp_config.reshard_after_forward": given.get("reshard_after_forward"),
+        }
+    keys["fsdp_config.sharding_strategy"] = str(given.get("sharding_strategy", "FULL_SHARD")).lstrip("$")
+    return keys if "auto_wrap_policy" in given else {**keys, "fsdp_config.auto_wrap_policy": "NO_WRAP"}
 
 
 def _precision(before: Sequence[Call]) -> dict[str, Any]:
@@ -48,6 +75,8 @@ def _precision(before: Sequence[Call]) -> dict[str, Any]:
             said = each.arguments.get("mixed_precision", "fp16" if each.arguments.get("fp16") is True else "no")
         elif each.name == "autocast":
             said = each.arguments.get("dtype", "fp16")
+        elif each.name in _POLICIES and not _halved(before):
+            said = each.arguments.get("param_dtype", "no")
         else:
             continue
         if str(said).startswith("$"):

@@ -25,11 +25,12 @@ from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.writing import nested
 from memcore.limits import NESTING
 from memcore.messages import Message, joined
+from memcore.tools.adapted import checkpointed, of_adapters
 from memcore.tools.altered import of_arguments, of_model, optimizer_of, with_changes
+from memcore.tools.frozen import trained_of
 from memcore.tools.loads import (
     ARGUMENT_CLASSES,
     BITS,
-    BROUGHT,
     CLASSES,
     LEARNT,
     NOT_OF_MODEL,
@@ -40,7 +41,7 @@ from memcore.tools.loads import (
     TRAINERS,
     UNSLOTH,
     before_training,
-    checkpoints,
+    compares,
     loads_model,
     loads_unread,
     named_with_bits,
@@ -50,29 +51,9 @@ from memcore.tools.loads import (
     taken,
     trained_lines,
 )
-from memcore.tools.methods import METHOD, REFERENCE, of_labels
-from memcore.tools.plain_loops import NOTE, of_loop
+from memcore.tools.methods import METHOD, REFERENCE, adapts, of_labels
+from memcore.tools.plain_loops import NOTE, WRAPS, of_loop
 from memcore.tools.unread import changes_unread
-
-_LORA: Mapping[str, str] = {
-    "r": "lora_r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout", "target_modules": "lora_target_modules",
-    "target_parameters": "lora_target_parameters", "modules_to_save": "lora_modules_to_save",
-    "use_rslora": "use_rslora", "use_dora": "use_dora",
-}  # fmt: skip
-_NO_LORA = ("bias", "task_type", "inference_mode", "init_lora_weights", "random_state", "loftq_config",
-            "base_model_name_or_path", "max_seq_length")  # fmt: skip
-"""Arguments of `LoraConfig` and `get_peft_model` that memory does not depend on; `bias` is looked at."""
-_OF_PEFT = frozenset({
-    "AdaLora", "AdaptionPrompt", "BOFT", "Bone", "CPT", "FourierFT", "HRA", "IA3", "LNTuning", "LoHa", "LoKr", "Miss",
-    "OFT", "Poly", "PrefixTuning", "PromptEncoder", "PromptTuning", "RandLora", "TrainableTokens", "VBLoRA", "Vera",
-    "XLora",
-})  # fmt: skip
-"""Classes of PEFT's other methods, without `Config`."""
-_PEFT: Mapping[str, object] = {"lora_r": 8, "lora_dropout": 0.0}
-"""What `LoraConfig` takes where nothing is said (peft/tuners/lora/config.py)."""
-SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-_FAST: Mapping[str, object] = {"r": 16, "target_modules": SEVEN, "lora_alpha": 16, "lora_dropout": 0}
-_PARTS = ("finetune_vision_layers", "finetune_language_layers", "finetune_attention_modules", "finetune_mlp_modules")
 
 _SERVERS = ("LLM", "EngineArgs", "AsyncEngineArgs")
 _OF_RAY, _RAY = "LLMConfig", "ray.serve.llm"
@@ -110,7 +91,7 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     looped = of_loop(found)
     if looped:
         end = next(each.line for each in looped if each.name == "Trainer")
-        keys, notes = _training(looped, [each for each in changes if each.line <= end])
+        keys, notes = _training(looped, [each for each in changes if each.line <= end and each.to not in WRAPS])
         return _of_training((keys, (NOTE, *notes)), around)
     return None
 
@@ -129,8 +110,10 @@ def _jobs(found: Sequence[Call]) -> list[tuple[str, list[Call]]]:
     if several:
         return several
     alike = all((each.name, each.arguments) == (configs[0].name, configs[0].arguments) for each in configs)
-    if alike or len(configs) != len(trainers):
+    if alike or len(configs) > len(trainers):
         return [("", list(found))]
+    if len(configs) < len(trainers):
+        return _by_nearest(found, configs, trainers)
     pairs = list(zip(*(sorted(each, key=lambda call: call.line) for each in (configs, trainers)), strict=True))
     apart = {id(each) for pair in pairs for each in pair}
     others = [each for each in found if id(each) not in apart]
@@ -150,6 +133,24 @@ def _by_models(found: Sequence[Call], trainers: Sequence[Call]) -> list[tuple[st
         for number in range(len(ends))
     ]
     return [(f"{models[number]}:{ends[number]}", part) for number, part in enumerate(parts)]
+
+
+def _by_nearest(
+    found: Sequence[Call], configs: Sequence[Call], trainers: Sequence[Call]
+) -> list[tuple[str, list[Call]]]:
+    """Return the jobs of a script some of whose trainers share arguments: each takes what stands next above it."""
+    loads = [each for each in found if loads_model(each)]
+    apart = {id(each) for each in (*configs, *loads, *trainers)}
+    others = [each for each in found if id(each) not in apart]
+    jobs = []
+    for trainer in trainers:
+        above = [[each for each in several if each.line <= trainer.line][-1:] for several in (configs, loads)]
+        jobs.append((f"{trainer.name}:{trainer.line}", sorted([*others, *above[0], *above[1], trainer], key=_line)))
+    return jobs
+
+
+def _line(call: Call) -> int:
+    return call.line
 
 
 def _decided(keys: Mapping[str, Any], notes: tuple[str, ...]) -> Script:
@@ -256,10 +257,11 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     arguments = [each for each in found if each.name in (*ARGUMENT_CLASSES, *LEARNT)]
     arguments = [each for each in arguments if each.arguments] or arguments
     keys = _of_trainers(found, arguments, told)
-    keys |= _of_peft(found, told)
     trained = trained_lines(changes)
     model = of_loads(found, told, named="model_name_or_path" in keys, trained=trained)
-    keys |= {**model, **_shorter(keys, model)}
+    base = model.get("model_name_or_path", keys.get("model_name_or_path"))
+    adapter, said = of_adapters(found, told, base)
+    keys |= {**adapter, **model, **_shorter({**keys, **adapter}, model)}
     keys |= _of_casts(found, keys, changes)
     keys = keys if arguments else {**_of_fields(found), **keys, **of_arguments(changes)}
     keys = {**keys, **_of_model_config(found, told)}
@@ -273,11 +275,14 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
         keys[_EACH] = f"${_EACH}"  # the trainer is in another script
     elif not any(each.arguments for each in arguments) and STARTED not in options() and not keys.get("use_unsloth"):
         keys.setdefault(_EACH, 8)  # a trainer with nothing but defaults (transformers, training_args.py)
-    adapted = keys.get("use_peft") is True
+    adapted = adapts(keys)
+    parts = {} if adapted else trained_of(changes, base)
+    keys |= parts or {}
     more: tuple[str, ...] = (
-        *(() if adapted else _frozen(found)), *loads_unread(found, trained),
+        *said, *(() if adapted or parts else _frozen(found)), *loads_unread(found, trained),
         *of_labels({"num_labels": keys.pop("num_labels", 1)}), *_of_the_run(found, told),
-        *changes_unread(changes, adapted=_adapted(found) if adapted else None),
+        *changes_unread(changes, adapted=_adapted(found) if adapted else None,
+                        grows=any(each.name == "add_tokens" for each in found)),
     )  # fmt: skip
     if any(each.of in UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
@@ -317,7 +322,7 @@ def _by_default(found: Sequence[Call]) -> dict[str, Any]:
     Each of TRL's trainers then makes its own config (trl 1.16, trainer/sft_trainer.py).
     """
     trainer = next((each for each in found if each.name in TRAINERS), None)
-    if trainer is None or trainer.arguments.get("args") is not None or trainer.hidden or trainer.places > 1:
+    if trainer is None or trainer.arguments.get("args") is not None or trainer.hidden or len(trainer.places) > 1:
         return {} if trainer is None else {_EACH: f"${_EACH}"}
     config = trainer.name.replace("Trainer", "Config")
     known = config if config in (*LEARNT, *ARGUMENT_CLASSES) else ARGUMENT_CLASSES[0]
@@ -368,7 +373,7 @@ def _adapted(found: Sequence[Call]) -> int:
 
 def _frozen(found: Sequence[Call]) -> tuple[str, ...]:
     """Note parameters that a script freezes before a full fine-tune."""
-    lines = [each.line for each in before_training(found) if each.name == FREEZES and each.first is False]
+    lines = [each.line for each in before_training(found) if each.name == FREEZES and each.first not in (True, None)]
     if not lines:
         return ()
     return (Message("line {}: parameters that it freezes are counted as trained; name what trains with {}",
@@ -397,9 +402,9 @@ def _hidden(told: Sequence[Call]) -> Iterator[str]:
 
 def _of_arguments(call: Call) -> dict[str, Any]:
     """The arguments of the loop; TRL's class has other defaults than transformers'."""
-    loads = _mapping(call.arguments.get("model_init_kwargs"))
-    keys = flat({name: value for name, value in call.arguments.items() if not loads or name != "model_init_kwargs"})
-    keys |= {name: value for name, value in loads.items() if name not in NOT_OF_MODEL}
+    loads = _mapping(call.arguments.get(_INIT))
+    keys = flat({name: value for name, value in call.arguments.items() if not loads or name != _INIT})
+    keys |= _loaded_by(call)
     if call.name in (*LEARNT, "SFTConfig") and call.arguments.get("max_length", 0) is None:
         keys["max_length"] = "$max_length"  # as long as the data's
     halved = {} if "bf16" in keys or "fp16" in keys else {AUTOCAST: True}
@@ -408,6 +413,15 @@ def _of_arguments(call: Call) -> dict[str, Any]:
     if call.name == "SFTConfig":
         return {"use_peft": False, **halved, **keys}
     return {"gradient_checkpointing": False, **({} if keys.get("fp16") else {"bf16": False}), **keys}
+
+
+_INIT = "model_init_kwargs"
+
+
+def _loaded_by(call: Call) -> dict[str, Any]:
+    """Return how TRL loads the model that it knows by its name, which its trainers were told in earlier releases."""
+    loads = _mapping(call.arguments.get(_INIT))
+    return {name: value for name, value in loads.items() if name not in NOT_OF_MODEL}
 
 
 _OF_FIELDS = (
@@ -423,20 +437,17 @@ def _of_fields(found: Sequence[Call]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None and name not in options()}
 
 
-_COMPARES = ("dpo", "kto")
-
-
 def _of_trainer(call: Call) -> dict[str, Any]:
     """Return what the trainer itself is told: in TRL's earlier releases lengths, and the model by its name."""
     keys = {name: call.arguments[name] for name in OF_LOOP if name in call.arguments}
-    keys |= flat(_mapping(call.arguments.get("dataset_kwargs")), "dataset_kwargs")
+    keys |= flat(_mapping(call.arguments.get("dataset_kwargs")), "dataset_kwargs") | _loaded_by(call)
     model = call.arguments.get("model", call.first)
     if isinstance(model, str) and not model.startswith("$"):
         keys["model_name_or_path"] = model
     teacher = call.arguments.get("teacher_model")
     if isinstance(teacher, str) and not teacher.startswith("$"):
         keys["teacher_model_name_or_path"] = teacher
-    if call.arguments.get("ref_model") is not None and LEARNT.get(call.name.replace("Trainer", "Config")) in _COMPARES:
+    if compares(call):
         keys[REFERENCE] = "copy"
     return keys | optimizer_of(call)
 
@@ -461,70 +472,6 @@ def _mapping(found: object) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _of_peft(found: Sequence[Call], told: list[Call]) -> dict[str, Any]:
-    """Adapters, by PEFT's config or Unsloth's function."""
-    other = next((each for each in found if each.name.removesuffix("Config") in _OF_PEFT), None)
-    if other is not None:
-        message = "found in line {}; in scripts, only LoraConfig is supported: describe the adapter with {}"
-        raise UnsupportedError(other.name, message, other.line, "training.adapter")
-    whole = any(each.of in UNSLOTH and each.arguments.get("full_finetuning") is True for each in found)
-    fast = [each for each in found if each.name == "get_peft_model" and each.of in UNSLOTH and not whole]
-    fast = before_training(found, fast) or fast
-    plain = [each for each in found if each.name == "LoraConfig" and taken(found, each.name)]
-    made = next((each for each in found if each.name == "get_peft_model" and each.of not in UNSLOTH), None)
-    if made is not None and not plain and not fast and not any(each.name == "get_peft_config" for each in found):
-        message = (
-            "its config in line {} is not known; in scripts, only LoraConfig is supported: describe the adapter with {}"
-        )
-        raise UnsupportedError(made.name, message, made.line, "training.adapter")
-    keys: dict[str, Any] = {}
-    before = before_training(found)
-    brought = next((each for each in before if each.of in BROUGHT and each.arguments.get("is_trainable") is True), None)
-    resumes = bool(plain) and made is not None  # one that is begun anew otherwise
-    if brought is not None and not resumes and not any(each.name == "merge_and_unload" for each in before):
-        message = "its adapter in line {} is in another file: describe the adapter with {}"
-        raise UnsupportedError(brought.of, message, brought.line, "training.adapter")
-    if plain and not fast:
-        call = single_call(plain)
-        told.append(call)
-        keys = _lora(call.arguments)
-    elif fast:
-        call = single_call(fast)
-        told.append(call)
-        given = _trained_whole({**_FAST, **_targets(call), **call.arguments})
-        keys = {**checkpoints(given.pop("use_gradient_checkpointing", "unsloth")), **_lora(given)}
-    enabled = next((each for each in found if each.name == "gradient_checkpointing_enable"), None)
-    keys |= _checkpointed(enabled)
-    if keys and not fast and _prepares(found):
-        keys[PREPARED] = True
-    return keys
-
-
-_ENDS = ("embed_tokens", "lm_head")
-
-
-def _trained_whole(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Unsloth's arguments with embeddings and head among what trains whole, where they are called targets.
-
-    Source: unsloth 2026.7, models/llama.py (`get_peft_model`: `train_embed_tokens`, `train_lm_head`).
-    """
-    targets = given["target_modules"]
-    ends = [each for each in _ENDS if isinstance(targets, list) and each in targets]
-    if not ends:
-        return dict(given)
-    kept = given.get("modules_to_save") or []
-    rest = [each for each in targets if each not in ends]
-    return {**given, "target_modules": rest, "modules_to_save": [*kept, *(each for each in ends if each not in kept)]}
-
-
-def _checkpointed(call: Call | None) -> dict[str, Any]:
-    """Return the keys of activation checkpoints as a call turns them on, if one does."""
-    if call is None:
-        return {}
-    how = _mapping(call.arguments.get("gradient_checkpointing_kwargs"))
-    return {"gradient_checkpointing": True, **flat(how, "gradient_checkpointing_kwargs")}
-
-
 def _of_casts(found: Sequence[Call], keys: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
     """Return the keys for what a script does to its model before it trains: PEFT's preparation, casts, kernels."""
     before = before_training(found)
@@ -534,43 +481,5 @@ def _of_casts(found: Sequence[Call], keys: Mapping[str, Any], changes: Sequence[
     if prepared is not None and keys.get("use_unsloth") is not True:
         more |= {PREPARED: True} if few else {"dtype": "float32", "torch_dtype": None}
         if few and prepared.arguments.get("use_gradient_checkpointing", True):
-            more |= _checkpointed(prepared)
+            more |= checkpointed(prepared)
     return {**more, "torch_dtype": None} if "dtype" in more else more
-
-
-def _prepares(found: Sequence[Call]) -> bool:
-    """Whether TRL casts what is not quantized to fp32, and leaves it there.
-
-    It did until release 0.23, whose bf16 casts most of it back (`peft_module_casting_to_bf16`); `max_seq_length` and
-    `tokenizer` were arguments of its trainer then. Source: trl 0.9.6, trainer/sft_trainer.py.
-    """
-    former = any(
-        each.name == "SFTTrainer" and {"max_seq_length", "dataset_text_field", "packing"} & set(each.arguments)
-        for each in found
-    )
-    return former and not any(each.arguments.get("bf16") for each in found)
-
-
-def _targets(call: Call) -> Mapping[str, Any]:
-    """The layers that Unsloth's models with towers adapt where they are chosen by kind: all, towers' too, if none is.
-
-    Source: unsloth 2026.7, models/vision.py (`FastBaseModel.get_peft_model`).
-    """
-    given = call.arguments
-    if not any(name in given for name in _PARTS) and (call.of != "FastVisionModel" or "target_modules" in given):
-        return {}
-    attention, ffns = (given.get(name, True) is not False for name in _PARTS[2:])
-    targets = "all-linear" if attention and ffns else SEVEN[:4] if attention else SEVEN[4:]
-    return {_PARTS[0]: True, "target_modules": targets} if call.of == "FastVisionModel" else {"target_modules": targets}
-
-
-def _lora(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of LoRA by TRL's names; what is none of them keeps its own."""
-    if given.get("bias", "none") != "none":
-        raise UnsupportedError("LoraConfig(bias=)", "found {!r}; supported: 'none'", given["bias"])
-    if given.get(_PARTS[1], True) is False:
-        raise UnsupportedError(_PARTS[1], "found {!r}; supported: {!r}", False, True)
-    silent = (*_NO_LORA, *_PARTS[1:], *(() if given.get(_PARTS[0]) is True else _PARTS[:1]))
-    chosen = {name: value for name, value in given.items() if name not in silent}
-    named = {_LORA.get(name, name): value for name, value in chosen.items()}
-    return {"use_peft": True, **_PEFT, **named}

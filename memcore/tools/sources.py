@@ -18,6 +18,7 @@ from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem
 from memcore.formats.content import content
+from memcore.formats.content import described as described_by
 from memcore.formats.declared import declared, parses
 from memcore.formats.functions import repeated
 from memcore.formats.normalized import ENGINE, GPUS, VERSION
@@ -83,7 +84,7 @@ def source_of(given: str) -> Source:
     name, mark, number = given.rpartition("#")
     if mark and number.isdecimal() and int(number) and not Path(given).exists():
         return Source(name, content(name), int(number))
-    return Source(given, content(given))
+    return Source(described_by(given), content(given))
 
 
 class _Part(NamedTuple):
@@ -516,15 +517,23 @@ def _stored(
 
 
 def _stored_in_gguf(
-    listed: Checkpoint, settings: Mapping[str, object], base: str | None, name: str, *, alone: bool
-) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]]:
-    """Return the job of llama.cpp that serves a GGUF file, and notes.
+    found: Mapping[str, Any], name: str, *, alone: bool
+) -> tuple[Mapping[str, object], Imported | None, tuple[str, ...]] | None:
+    """Return the job of the server that loads a GGUF file, and notes; None for another file.
 
     Raises ConfigError for tensors of no model of the catalog.
     """
-    config, other, notes = ({"model": base}, None, ()) if base else _stored(listed, name, alone=alone)
-    said = (Message("{}; {} by its name", described(listed), base),) if base else notes
-    return nested({**config, **settings}), other, said
+    header = registry.engine_module(registry.GGUF_SERVER, "header")
+    read = header.gguf_of(found) if header is not None else None
+    if header is None or read is None:
+        return None
+    listed, settings, base = read
+    if base is None:
+        config, other, said = _stored(listed, name, alone=alone)
+    else:
+        config, other, said = {"model": base}, None, (Message("{}; {} by its name", described(listed), base),)
+    own = header.differing(found, settings, config.get("model"))
+    return nested({**config, **settings, **own}), other, said
 
 
 def read_part(
@@ -543,11 +552,9 @@ def read_part(
         listed = checkpoint_of(found)
         if listed is not None:
             return _stored(listed, name, alone="model" not in given and alone)
-        header = registry.engine_module(registry.GGUF_SERVER, "header") if "gguf" in found else None
-        in_gguf = header.gguf_of(found) if header is not None else None
+        in_gguf = _stored_in_gguf(found, name, alone="model" not in given and alone) if "gguf" in found else None
         if in_gguf is not None:
-            tensors, settings, base = in_gguf
-            return _stored_in_gguf(tensors, settings, base, name, alone="model" not in given and alone)
+            return in_gguf
         spelled = of_lora_file(found)
         text = json.dumps(spelled) if spelled else text
         if "model" in found or not found.keys() - _SECTIONS:

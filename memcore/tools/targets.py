@@ -51,7 +51,7 @@ def _names_in(found: object) -> Sequence[object]:
 _CHOICE = re.compile(r"\(\??:?([^()]*)\)")
 
 
-_SOME_LAYERS = re.compile(r"(?:layers|blocks|\bh)\\?\.(?:\(\??:?)?\[?\d(?!-9\])")
+_SOME_LAYERS = re.compile(r"(?:(?:layers|blocks|\bh)\\?\.(?:\(\??:?)?\[?|\.\*\\\.)\d(?!-9\])")
 """A number, or a choice of numbers, where the number of a layer stands; `[0-9]+` is all of them."""
 
 

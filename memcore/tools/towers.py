@@ -107,7 +107,7 @@ def trained_parts(tool: str, keys: dict[str, Any], model: object) -> dict[str, A
     if frozen.get(row.language):
         raise UnsupportedError.of_value(row.language, not row.trains, _ONLY_TOWERS)
     left = {part for key, parts in row.parts.items() if frozen[key] for part in parts}
-    if row.within and not _stands_within(model, row.within):
+    if row.within and not stands_within(model, row.within):
         left -= {*PROJECTOR}
     return {TRAINABLE: [LANGUAGE_MODEL, *(part for part in reversed(SEEING) if part not in left)]} if left else {}
 
@@ -128,7 +128,7 @@ def _absent(row: Freezes, key: str) -> bool:
     return (key in row.unless) != row.trains
 
 
-def _stands_within(model: object, names: str) -> bool:
+def stands_within(model: object, names: str) -> bool:
     """Return whether a model's projector stands within a module of such a name."""
     weights = outside_layers(find_model(model).network) if isinstance(model, str) else ()
     return any(re.search(names, weight.name) for weight in weights if weight.kind in PROJECTOR)

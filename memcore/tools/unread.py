@@ -38,7 +38,7 @@ _OF_MODELS = (
     "enable_input_require_grads", "add_model_tags", "can_generate", "merge_and_unload", "unload", "set_adapter",
     "from_pretrained", "get_base_model", "get_decoder", "get_encoder", "init_weights", "post_init", "to_dict",
     "to_json_string", "to_diff_dict", "create_or_update_model_card", "register_for_auto_class",
-    "gradient_checkpointing_enable", "gradient_checkpointing_disable", "add_adapter",
+    "gradient_checkpointing_enable", "gradient_checkpointing_disable", "add_adapter", "enable_adapters",
 )  # fmt: skip
 """Methods that change nothing, as far as memory goes, and those that are read elsewhere."""
 _OF_TRAINERS = (
@@ -59,8 +59,9 @@ _FUNCTIONS = frozenset({
     "filter", "set", "tuple", "dict", "bool", "info", "debug", "warning", "warn", "error", "pformat", "asdict",
     "display", "pipeline", "watch", "tqdm", "get_peft_model", "prepare_model_for_kbit_training",
     "prepare_model_for_int8_training", "from_pretrained", "for_training", "for_inference", "prepare",
+    "setup_chat_format", "clone_chat_template",  # a few special tokens (trl, models/utils.py)
     "DistributedDataParallel", "DDP", "DataParallel", "accumulate", "train_on_responses_only", "append", "join",
-    "format", "deepcopy",
+    "format", "deepcopy", "__get__", "set_peft_model_state_dict", "state_dict_type",
 })  # fmt: skip
 _KINDS = re.compile(
     r"^(?:print|count|save|push|eval|test|generate|log|show|get|is|has|Data[Cc]ollator|summar|plot|predict|chat|infer)"
@@ -81,8 +82,9 @@ _PARTS = re.compile(
     r"|callback_handler|state)\b|\bconfig\.(?:use_cache|pretraining_tp|\w{1,40}_token_id|num_labels|\w{0,40}2\w{1,40}"
     r"|forced_\w{1,40}|suppress_tokens|begin_suppress_tokens|tokenizer_class|_name_or_path|architectures"
     r"|task_specific_params|keys_to_ignore\w{0,40}|max_length|min_length|max_new_tokens|num_beams|early_stopping"
-    r"|no_repeat_ngram_size|length_penalty|return_dict|torch_dtype|name_or_path|chat_template)$"
-    r"|^(?:use_cache|pretraining_tp|\w{1,40}_token_id)$"
+    r"|no_repeat_ngram_size|length_penalty|return_dict|torch_dtype|name_or_path|chat_template|rope_scaling\w{0,40})$"
+    r"|^distributed_state\b"
+    r"|^(?:use_cache|pretraining_tp|\w{1,40}_token_id|state_dict)$"
 )
 """Parts that may be set to anything: keys of configs that generation and files have, and the trainer's data."""
 _METHODS_OF_CLASSES = re.compile(
@@ -91,6 +93,7 @@ _METHODS_OF_CLASSES = re.compile(
 )
 """Methods of a trainer's or a model's class that a script may have its own of."""
 _LIBRARIES = frozenset({"transformers", "trl", "peft", "torch", "accelerate", "bitsandbytes", "unsloth", "flash_attn"})
+_OF_NOTEBOOKS = ("google", "IPython", "matplotlib", "wandb")
 _SWITCHES = frozenset({"backends", "_dynamo", "_inductor", "utils", "logging", "manual_seed"})
 _PATCHES = re.compile(
     r"^(?:replace|patch|monkey|convert|swap|enable|disable)_|_patch$|monkey_?patch|^set_(?:default_dtype"
@@ -99,14 +102,22 @@ _PATCHES = re.compile(
 """Functions of others that change what a library does, by their names."""
 
 
-def changes_unread(changes: Iterable[Change], *, adapted: int | None) -> Iterator[Message]:
+def changes_unread(changes: Iterable[Change], *, adapted: int | None, grows: bool) -> Iterator[Message]:
     """Yield a note on each change that is neither read nor of no account.
 
-    `adapted` is the line in which an adapter is put around the model; None for a model that trains as a whole.
+    Args:
+        changes: What the script does to its objects.
+        adapted: The line in which an adapter is put around the model; None for a model that trains as a whole.
+        grows: Whether the tokenizer gets other tokens than a few special ones.
     """
     said: set[int] = set()
     for change in changes:
-        if change.line not in said and not is_read(change) and _counts(change, adapted):
+        if (
+            change.line not in said
+            and not is_read(change)
+            and not (_resizes(change) and not grows)
+            and _counts(change, adapted)
+        ):
             said.add(change.line)
             yield Message("line {}: not read: {}", change.line, change.text)
 
@@ -134,16 +145,23 @@ def _counts(change: Change, adapted: int | None) -> bool:
     return not (filled or _PARTS.search(".".join(path)))
 
 
+def _resizes(change: Change) -> bool:
+    """Whether a call gives the embedding a row for each token of a tokenizer, which has a few special ones more."""
+    return change.path[-1:] == ("resize_token_embeddings",) and "(len(" in change.text
+
+
 def _moves(change: Change) -> bool:
     """Whether a call moves its object to a device and casts nothing."""
-    return change.path[-1] == "to" and not re.search(r"dtype|float|half", change.text)
+    _, called, given = change.text.rpartition(".to(")
+    said = given if called else f"{change.first} {change.arguments}"  # of a statement that is shown in part
+    return change.path[-1] == "to" and not re.search(r"dtype|float|half", said)
 
 
 def _patches(change: Change, name: str) -> bool:
     """Whether a library works otherwise after a change."""
     if change.how == SETS:
         return change.path[0] in _LIBRARIES and _SWITCHES.isdisjoint(change.path)
-    return change.how == CALLS and _PATCHES.search(name) is not None
+    return change.how == CALLS and change.path[0] not in _OF_NOTEBOOKS and _PATCHES.search(name) is not None
 
 
 def arguments_unread(call: Call, known: Collection[str]) -> Iterator[Message]:

@@ -16,10 +16,10 @@ from memcore.config.training import Training
 from memcore.formats.code import Code, as_call
 from memcore.formats.normalized import Normalized
 from memcore.formats.writing import nested
+from memcore.tools.adapted import SEVEN
 from memcore.tools.fine_tuning import TRAINER
 from memcore.tools.loads import LEARNT
 from memcore.tools.loops import of_trainer
-from memcore.tools.scripts import SEVEN
 
 _FRAMEWORK = "*framework"
 _LOADS: Mapping[str, str] = {"model_name_or_path": "model_name", "max_length": "max_seq_length"}

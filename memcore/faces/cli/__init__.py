@@ -11,12 +11,13 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from importlib import import_module
 from io import TextIOWrapper
 from typing import NamedTuple, TextIO
 
 from memcore.columns import fitted
-from memcore.errors import ConfigError, MemcoreError, Problem
+from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
 from memcore.faces.cli.command import (
     BAD_INPUT,
     FITS,
@@ -25,6 +26,7 @@ from memcore.faces.cli.command import (
     Parser,
     Wide,
     alone,
+    lacking,
     print_json,
     spell,
     spoken,
@@ -86,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         language, rest = spoken(given, os.environ)
     except MemcoreError as error:
-        return _refuse(error, as_json="--json" in given)
+        return _refuse(error, given)
     if language == "en" or not _shows(sys.stdout, sys.stderr):
         return _answered(rest)
     from memcore.i18n.page import speaking  # noqa: PLC0415 - English does without
@@ -112,14 +114,16 @@ def _answered(given: Sequence[str]) -> int:
     try:
         return _run(given)
     except MemcoreError as error:
-        return _refuse(error, as_json="--json" in given)
+        return _refuse(error, given)
     except BrokenPipeError:
         return _CUT_OFF
     except OSError as error:
-        problem = Problem(str(error.filename or "a file"), error.strerror or "cannot be read or written")
-        return _refuse(ConfigError([problem]), as_json="--json" in given)
+        said = error.strerror or "cannot be read or written"
+        if error.filename is None:  # what cannot be written to takes no JSON either
+            return _refuse(ConfigError.at("standard output", said), given, as_json=False)
+        return _refuse(ConfigError.at(str(error.filename), said), given)
     except Exception as error:  # noqa: BLE001 - a traceback would exit with 1, which says that the job does not fit
-        return _refuse(MemcoreError(_mistake(error)), as_json="--json" in given)
+        return _refuse(MemcoreError(_mistake(error)), given)
 
 
 def _mistake(error: Exception) -> Message:
@@ -163,13 +167,21 @@ def _run(given: Sequence[str]) -> int:
 
             with waiting(name):
                 return command.run(options)
+    if name in _SAID_OTHERWISE:
+        return _run([*given[1:2], _SAID_OTHERWISE[name]])
     if _is_job(name):
-        raise ConfigError.at(
-            "COMMAND",
-            Message("found {!r:.80}, which is a job; put a command before it, as in `{}`", name, _estimated(given)),
-        )
+        said = "found {!r:.80}, which is a job; put a command before it, as in `{}`"
+        raise ConfigError.at("COMMAND", said, name, _line("estimate", *given))
+    later = next((each for each in given if each in COMMANDS), None)
+    if later is not None:
+        first = [later, *(each for each in given if each != later)]
+        raise ConfigError.at(name, "stands before the command; write `{}`", _line(*first))
     _overview().parse_args(given)
-    raise AssertionError  # the overview knows no other command
+    raise ConfigError.at("COMMAND", lacking("memcore --help"))
+
+
+_SAID_OTHERWISE: Mapping[str, str] = {"help": "--help", "version": "--version"}
+"""Flags that people write as commands."""
 
 
 def _is_job(name: str) -> bool:
@@ -179,10 +191,11 @@ def _is_job(name: str) -> bool:
     return not name.startswith("-") and (os.path.exists(name) or known(name))  # noqa: PTH110
 
 
-def _estimated(given: Sequence[str]) -> str:
+def _line(*given: str) -> str:
+    """Return a command line of memcore's."""
     import shlex  # noqa: PLC0415 - only of a mistake
 
-    return shlex.join(("memcore", "estimate", *given))
+    return shlex.join(("memcore", *given))
 
 
 _COPIED = ("plan", "url", "convert", "completion", "calibrate")
@@ -214,7 +227,7 @@ def _overview() -> Parser:
     """Return what is asked without a command: help, the version; and what refuses everything else."""
     parser = Parser(prog="memcore", description=spell(_IN_A_SENTENCE), formatter_class=Wide)
     parser.add_argument("--version", action="version", version=f"memcore {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, listed in COMMANDS.items():
         commands.add_parser(name, help=spell(listed.summary))
     return parser
@@ -229,14 +242,25 @@ def _complaint(problem: Problem) -> str:
     return said
 
 
-def _refuse(error: MemcoreError, *, as_json: bool) -> int:
-    problems = error.problems if isinstance(error, ConfigError) else (Problem("", str(error)),)
-    if as_json:
+def _as_typed(problem: Problem, given: Sequence[str]) -> Problem:
+    """Return a problem by the flag of its setting, where the user has typed one."""
+    if problem.path == "-":
+        return replace(problem, path="standard input")
+    from memcore.faces.cli.describing import flags_of  # noqa: PLC0415 - only of a mistake
+
+    typed = [each.partition("=")[0] for each in given]
+    return replace(problem, path=next((each for each in flags_of(problem.path) if each in typed), problem.path))
+
+
+def _refuse(error: MemcoreError, given: Sequence[str], *, as_json: bool | None = None) -> int:
+    """Print what is wrong, by default as JSON where that is asked for."""
+    problems = problems_of(error)
+    if "--json" in given if as_json is None else as_json:
         found = [{"path": each.path, "message": each.message, "suggestion": each.suggestion} for each in problems]
         print_json({"problems": found})
     else:
         for each in problems:
-            said = _complaint(each)
+            said = _complaint(_as_typed(each, given))
             lines = fitted(said, width()) if sys.stderr.isatty() else [said]
             print(*lines, sep="\n", file=sys.stderr)
     return BAD_INPUT

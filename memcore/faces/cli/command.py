@@ -33,19 +33,34 @@ MEANT = {
     **dict.fromkeys(("--ctx-size", "--ctx"), "--context"),
     **dict.fromkeys(("--seq-len", "--seq-length", "--max-seq-length"), "--seq"),
     **dict.fromkeys(("--zero", "--stage"), "--zero-stage"),
-    **dict.fromkeys(("--nodes", "--nnodes"), "--gpus, of all nodes"),
     **dict.fromkeys(("--num-gpus", "--n-gpus", "--ngpus", "--gpu-count"), "--gpus"),
     **dict.fromkeys(("--dtype", "--bf16", "--fp16", "--fp8"), "--precision"),
     **dict.fromkeys(("--ac", "--gc"), "--checkpointing"),
     **dict.fromkeys(("--bs", "--batch"), "--micro-batch"),
     **dict.fromkeys(("--qlora", "--load-in-4bit"), "--adapter lora --frozen-weights nf4"),
     "--load-in-8bit": "--adapter lora --frozen-weights int8",
-    **dict.fromkeys(("--bits", "--4bit", "--int4", "--quantize"), "--frozen-weights, or --quantization of a server"),
     **dict.fromkeys(("--lora", "--use-lora", "--peft", "--use-peft"), "--adapter lora"),
-    **dict.fromkeys(("--rank", "--lora-r"), "--adapter-rank"),
+    **dict.fromkeys(("--rank", "--lora-r", "--lora-rank"), "--adapter-rank"),
+    **dict.fromkeys(("--flash-attention", "--flash-attention-2", "--flash"), "--attention flash"),
+    **dict.fromkeys(("--format", "--csv", "--output-format", "--yaml"), "--json"),
     **dict.fromkeys(("--task", "--mode", "--serve", "--inference"), "--engine"),
 }
 """Flags that people try, and those that are meant, with a value where it is no other."""
+
+
+REMARKS: Mapping[str, str] = {
+    **dict.fromkeys(("--nodes", "--nnodes"), "--gpus counts the GPUs of all nodes"),
+    **dict.fromkeys(
+        ("--bits", "--4bit", "--int4", "--quantize"),
+        "--frozen-weights is the format of a base model under an adapter, --quantization that of a server's weights",
+    ),
+    **dict.fromkeys(
+        ("--global-batch", "--global-batch-size", "--gbs", "--train-batch-size"),
+        "a global batch is --micro-batch times --grad-accum times the data-parallel ranks",
+    ),
+    **dict.fromkeys(("-o", "--output", "--out"), "redirect the output, as in > FILE"),
+}
+"""What is said of flags that people try and that no single flag stands for."""
 
 
 EXAMPLE = "example"
@@ -63,22 +78,27 @@ class Parser(argparse.ArgumentParser):
         path, _, what = message.removeprefix("argument ").partition(": ")
         if path.endswith("required"):
             raise ConfigError.at(what, lacking(self.get_default(EXAMPLE) or f"{self.prog} --help"))
-        unknown = next((each for each in what.split() if each.startswith("--")), None)
+        if path.startswith(_EXTRA):
+            flags = [each.partition("=")[0] for each in what.split() if each.startswith("-")]
+            raise ConfigError([self._unknown(each) for each in flags or [what]])
+        raise ConfigError([Problem(path, what) if what else Problem(self.prog, message)])
+
+    def _unknown(self, name: str) -> Problem:
+        """Return the problem of an argument that is none, with what may be meant."""
         flags = [each for action in self._actions for each in action.option_strings]
-        suggestion = None
-        if unknown and path == "unrecognized arguments":
-            name = unknown.partition("=")[0]
-            meant = MEANT.get(name)
-            suggestion = (
-                (meant if meant and re.split("[ ,]", meant)[0] in flags else None)
-                or self._set_by(name)
-                or nearest(name, flags)
-            )
-        raise ConfigError([Problem(path, what, suggestion)] if what else [Problem(self.prog, message)])
+        if name in REMARKS and self._describes_a_job():
+            return Problem(_EXTRA, Message("{}; {}", name, REMARKS[name]))
+        meant = MEANT.get(name, "")
+        suggestion = meant if meant.split(" ")[0] in flags else self._set_by(name) or nearest(name, flags)
+        return Problem(_EXTRA, name, suggestion if name.startswith("-") else None)
+
+    def _describes_a_job(self) -> bool:
+        """Return whether there is a flag for each setting."""
+        return any(action.dest == "model" and action.option_strings for action in self._actions)
 
     def _set_by(self, name: str) -> str | None:
         """Return the flag here of what another tool's flag sets."""
-        if not any(action.dest == "model" and action.option_strings for action in self._actions):
+        if not self._describes_a_job():
             return None
         from memcore.tools.names import setting_called  # noqa: PLC0415 - only of a mistake
 
@@ -100,6 +120,9 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             allowed = Message("found {!r:.80}; allowed: {}", value, ", ".join(action.choices))
             raise ConfigError([Problem(_name(action), allowed, nearest(value, action.choices))])
+
+
+_EXTRA = "unrecognized argument"
 
 
 def lacking(example: str) -> str:
@@ -189,6 +212,15 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     from memcore import escaping  # noqa: PLC0415 - most commands print text
 
     sys.stdout.writelines(escaping.csv_line(row) for row in [columns, *rows])
+
+
+def save(name: str, text: str) -> None:
+    """Write a text to a file, and say so on standard error."""
+    from memcore.i18n.page import say  # noqa: PLC0415 - most commands save nothing
+
+    with open(name, "w", encoding="utf-8") as file:  # noqa: PTH123 - without pathlib the start is shorter
+        file.write(text)
+    print(say("cli-note", said=say("cli-saved", file=name)), file=sys.stderr)
 
 
 def width() -> int:

@@ -17,13 +17,13 @@ from memcore.config.schema import Setting
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
-from memcore.errors import ConfigError, Problem, UnsupportedError, nearest
+from memcore.errors import ConfigError, Problem, UnsupportedError
 from memcore.faces.cli.command import EXAMPLE, count, lacking
-from memcore.faces.cli.fetching import add_fetch, needs_fetch, with_fetched
+from memcore.faces.cli.fetching import add_fetch, looks_like_a_file, needs_fetch, with_fetched
 from memcore.formats.content import content, described
 from memcore.i18n.page import explanation, label, say, translated
 from memcore.messages import Message, joined
-from memcore.networks.catalog import catalog, known, nickname
+from memcore.networks.catalog import catalog, known, nearest_model
 from memcore.serving.inference import usual_length
 from memcore.serving.presets import PRESETS
 
@@ -68,14 +68,37 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
             groups[section] = parser.add_argument_group(say(f"cli-group-{section}"))  # type: ignore[assignment]
         optional = {"nargs": "?", "const": "true"} if isinstance(setting.kind, Flag) else {}
         shown = _help(path, setting, whole=whole) if whole or setting.common else argparse.SUPPRESS
-        for name in (setting.flag, *(each.replace("_", "-") for each in setting.aliases if len(each) > 1)):
-            said, metavar = shown if name == setting.flag else argparse.SUPPRESS, _metavar(setting)
-            groups[section].add_argument(f"--{name}", dest=path, metavar=metavar, help=said, **optional)  # type: ignore[arg-type]
+        action = _One if path == "model" else "store"
+        for name in flags_of(path):
+            said, metavar = shown if name == f"--{setting.flag}" else argparse.SUPPRESS, _metavar(setting)
+            groups[section].add_argument(name, action=action, dest=path, metavar=metavar, help=said, **optional)  # type: ignore[arg-type]
     parser.usage = f"{parser.prog} {usage} [--FLAG VALUE ...]"
     example = f"{parser.prog} {_EXAMPLES.get(parser.prog.rpartition(' ')[2], _USUAL)}"
     parser.set_defaults(**{EXAMPLE: example})
     if not whole:
         parser.epilog = say("cli-example", command=example)
+
+
+def flags_of(path: str) -> list[str]:
+    """Return the flags of a setting, none for another path; the first one is in the help."""
+    setting = SETTINGS.get(path)
+    if setting is None:
+        return []
+    return [f"--{each.replace('_', '-')}" for each in (setting.flag, *setting.aliases) if len(each) > 1]
+
+
+class _One(argparse.Action):
+    """A flag that a command takes once."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        """Store the value. Raises ConfigError if there is another one."""
+        before = getattr(namespace, self.dest)
+        if before not in (None, values):
+            said = "found {!r:.80} and {!r:.80}; a command takes one model"
+            raise ConfigError.at(str(option_string), said, before, values)
+        setattr(namespace, self.dest, values)
 
 
 _USUAL = "--model qwen3-8b --adapter lora --accelerator l4"
@@ -238,11 +261,11 @@ def _sources(given: Sequence[str]) -> list[Source]:
 def _files(given: Sequence[str]) -> list[Source]:
     from memcore.tools.sources import source_of  # noqa: PLC0415 - tools' files are a package of their own
 
+    model = next((each for each in given if each != "-" and not Path(each).exists() and known(each)), None)
+    if model is not None:
+        said = "found {!r:.80}, a model, among files; name it with --model, one model per command"
+        raise ConfigError.at("CONFIG", said, model)
     return [source_of(each) for each in given]
-
-
-_ENDING = re.compile(r"(?:^|/)\.|\.[A-Za-z]{1,8}(?:#\d+)?$")
-"""How paths of files look, and models' names do not."""
 
 
 def _is_command(source: str) -> bool:
@@ -294,14 +317,14 @@ def _is_model(source: str) -> bool:
     """
     if known(source) or _question(source):
         return True
-    if _ENDING.search(source) or source.count("/") > 1:
+    if looks_like_a_file(source) or source.count("/") > 1:
         return False
     message = Message(
         "found {!r:.80}, which is neither a file nor one of the {} models in the catalog", source, len(catalog())
     )
     if "/" in source:
         message = Message("{}; --fetch asks the model hub for it", message)
-    raise ConfigError([Problem("CONFIG", message, nearest(source, map(nickname, catalog())))])
+    raise ConfigError([Problem("CONFIG", message, nearest_model(source))])
 
 
 def _read(
@@ -348,4 +371,4 @@ def parsed(source: str) -> dict[str, object]:
     """The object in a JSON file."""
     from memcore.formats.readers import parsed as read  # noqa: PLC0415 - only files need readers
 
-    return read(content(source), source)
+    return read(content(source), described(source))

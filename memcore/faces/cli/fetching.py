@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +63,14 @@ def with_fetched(
 
 def _may_be_id(word: str) -> bool:
     """Return whether a word is neither a file, nor a link of memcore's, nor a command."""
-    return (
-        word != "-" and len(word.split()) == 1 and not LINK.search(word) and not Path(word.partition("#")[0]).exists()
-    )
+    path = word.partition("#")[0]
+    named = word != "-" and len(word.split()) == 1 and not LINK.search(word)
+    return named and not looks_like_a_file(word) and not Path(path).exists()
+
+
+_ENDING = re.compile(r"(?:^|/)\.|\.[A-Za-z]{1,8}(?:#\d+)?$")
+
+
+def looks_like_a_file(word: str) -> bool:
+    """Return whether a word looks like the path of a file, as no model's name does."""
+    return _ENDING.search(word) is not None

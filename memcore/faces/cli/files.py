@@ -15,7 +15,7 @@ from memcore.estimation import estimate
 from memcore.faces.cli.command import FITS, Command, print_json
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.formats.tool import Tool
-from memcore.i18n.page import translated
+from memcore.i18n.page import say, translated
 from memcore.messages import Message
 from memcore.tools import TOOLS, exported
 
@@ -51,7 +51,7 @@ def _convert(options: argparse.Namespace) -> int:
     reasons = map(translated, found.reasons)
     started = [f"run: {found.command}"] if found.command and found.tool.syntax == "json" else []  # it has no comments
     for line in (*reasons, *started):
-        print(line, file=sys.stderr)
+        print(say("cli-note", said=line), file=sys.stderr)
     return FITS
 
 
@@ -59,11 +59,12 @@ def _run_by(tool: Tool | None, config: Config) -> Config:
     """Return a config as a tool runs it, where it leaves open what runs it: engine, layers and training loop."""
     if tool is None or config[EngineSettings.type] is not None:
         return config
-    usual = _taken(config).get(EngineSettings.type, "none")
+    taken = _taken(config)
+    usual = taken.get(EngineSettings.type, "none")
     layers: Mapping[str, object] = {Training.implementation: tool.implementations[0]} if tool.implementations else {}
     told = config
     for path, value in {**layers, **tool.needs}.items():
-        told = told.replaced(path, value) if told.get(path) is None else told
+        told = told.replaced(path, value) if told.get(path) is None and taken.get(path) != value else told
     told = told if usual in tool.engines else told.replaced(EngineSettings.type, tool.engines[0])
     return told if _taken(told) else config
 

@@ -6,11 +6,10 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memcore.columns import columns
-from memcore.faces.cli.command import EXAMPLE, FITS, Command, nothing_matches, print_json
+from memcore.faces.cli.command import EXAMPLE, FITS, Command, nothing_matches, print_json, save
 from memcore.faces.cli.describing import parsed
 from memcore.faces.cli.fetching import add_fetch, asked, needs_fetch
 from memcore.faces.render.model import model_data, model_text
@@ -25,7 +24,7 @@ from memcore.units import format_parameters
 if TYPE_CHECKING:
     from memcore.tools.sources import Source
 
-_WIDEST = 46
+_WIDEST = 45
 """Characters of the first column, so that all fit into 80; a longer name moves its own row only."""
 
 
@@ -47,7 +46,7 @@ def _said_by(options: argparse.Namespace) -> str | Mapping[str, object]:
     if options.fetch:
         found = asked(source, options.revision)
         if options.save is not None:
-            Path(options.save).write_text(f"{found.text}\n", encoding="utf-8")
+            save(options.save, f"{found.text}\n")
         return _read(found.sources, found.notes)
     if source == "-" or described(source).endswith(".json"):
         said = parsed(source)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from memcore.errors import ConfigError
-from memcore.faces.cli.command import FITS, Command, print_json
+from memcore.faces.cli.command import FITS, Command, print_json, save
 from memcore.faces.cli.describing import add_config, config_of
 from memcore.faces.render.reconciled import case_text, reconciled_data, reconciled_text
 from memcore.formats.content import content
@@ -28,7 +28,7 @@ def _reconcile(options: argparse.Namespace) -> int:
             [replace(each, path=where if each.path == "log" else each.path) for each in error.problems]
         ) from None
     if options.case:
-        Path(options.case).write_text(case_text(found, where) or "[]\n", encoding="utf-8")
+        save(options.case, case_text(found, where) or "[]\n")
     if options.json:
         print_json(reconciled_data(found, where))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from io import BytesIO
@@ -24,8 +25,8 @@ from memcore.tools.sources import Source, read_sources
 
 _BYTES = "base64,"
 """What precedes the bytes of a GGUF file, which the page sends as a data URL."""
-_WIDE = "\ufffd\ufffd"
-"""How the mark of a text in UTF-16, of which readers say more, is decoded."""
+_WIDE = re.compile(r"\ufffd{2}[^\ufffd]")
+"""How the mark of a text in UTF-16, of which readers say more, is decoded; pictures begin with more such bytes."""
 _TOLD_BY = ('"weight_map"', '"data_offsets"', '{"gguf"')
 
 
@@ -34,7 +35,7 @@ def text_of(name: str, text: str) -> str:
 
     Raises ConfigError for what is not text, and as `header_of` does.
     """
-    if "\0" in text and not text.startswith(_WIDE):
+    if "\0" in text and not _WIDE.match(text):
         raise ConfigError.at(name, "is not text")
     if not name.endswith(".gguf") or not text.startswith("data:"):
         return text

@@ -59,7 +59,7 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
             form, notes = of_checkpoint(sources, form)
             said = _noted(notes)
         else:
-            form, said = _each(files, form)
+            form, said = _each(names, files, form)
     except MemcoreError as error:
         logs = [each for each in texts if is_log(each, error)]
         yield {"close": "import", "log": "\n".join(logs)} if logs else _refused(session, error, names)
@@ -78,13 +78,14 @@ def _refused(session: Session, error: MemcoreError, names: Sequence[str]) -> Pat
     return {"html": said, "hidden": {"problems": False}}
 
 
-def _each(files: Sequence[str], form: Form) -> tuple[Form, str]:
-    """Return the form after files one after the other, and what was taken of the last."""
-    said = ""
-    for number, text in enumerate(files):
+def _each(names: Sequence[str], files: Sequence[str], form: Form) -> tuple[Form, str]:
+    """Return the form after files one after the other, and what was taken of each."""
+    every: list[str] = []
+    for name, text in zip(names, files, strict=False):
         after, said = understood(text, form)
-        form = _beside(form, after) if number else after
-    return form, said
+        form = _beside(form, after) if every else after
+        every.append(f"{name[:60]}: {said}" if said and len(files) > 1 else said)
+    return form, " ".join(filter(None, every))
 
 
 def _beside(first: Form, second: Form) -> Form:

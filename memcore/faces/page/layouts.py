@@ -77,7 +77,8 @@ def search(session: Session, message: Message) -> Iterator[Patch]:
     except MemcoreError as error:
         yield {"progress": None, "html": {"search": f"<p>{escape(complaint(error))}</p>", "search-status": ""}}
         return
-    table = found.table or f"<p>{escape(say('search-none'))}</p>"
+    changes = f'<button type="button" class="link" data-show="plans">{escape(say("search-plans"))}</button>'
+    table = found.table or f"<p>{escape(say('search-none'))} {changes}</p>"
     yield {"progress": None, "html": {"search": table, "search-status": found.status("done")}}
 
 

@@ -50,7 +50,7 @@ def _how(found: Advised, width: int) -> Iterator[str]:
 
 
 def _numbers(each: Advice | ServerAdvice) -> tuple[str, str, str]:
-    return format_bytes(each.saves), "-" if each.fits is None else say(_FITS[each.fits]), f"{100 * each.slowdown:+.0f}%"
+    return format_bytes(each.saves), "-" if each.fits is None else say(_FITS[each.fits]), _percent(each.slowdown)
 
 
 def _percent(part: float) -> str:

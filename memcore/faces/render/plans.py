@@ -171,7 +171,7 @@ def _changes(changes: Sequence[Step]) -> Iterator[str]:
 
 def _exported(written: Exported) -> Iterator[str]:
     """Yield the plan as its tool's file or command, line by line as it is."""
-    yield "  " + say("cli-for-tool", tool=written.tool.title)
+    yield "  " + say("cli-for-tool", tool=translated(written.tool.title))
     yield from (f"    {line}" for line in written.text.rstrip().splitlines())
 
 

@@ -37,7 +37,7 @@ def search_text(progress: Progress, base: Config, width: int = WIDTH) -> str:
     lines += section("Not tried", table(left_out)) if left_out else []
     lines += section("Refused", table([(str(count), translated(why)) for why, count in reasons])) if reasons else []
     lines.append(say("cli-layouts", **counts))
-    return "\n".join([*lines, say("cli-cost")] if progress.best else lines) + "\n"
+    return "\n".join([*lines, say("cli-cost"), say("cli-order")] if progress.best else lines) + "\n"
 
 
 _HEADS = {

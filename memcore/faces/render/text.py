@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from memcore.columns import table
+from memcore.config.engine import EngineSettings
+from memcore.config.settings import SETTINGS
 from memcore.i18n.page import named, say, translated
 from memcore.memory.answer import Answer
-from memcore.memory.doubts import narrowing, together
+from memcore.memory.doubts import narrowing
 from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases, processes
 from memcore.memory.phases import phases
 from memcore.memory.places import PHASES
 from memcore.memory.rank import outside_allocator
+from memcore.messages import joined
 from memcore.questions.describe import Verdict, name_of, place_in_words, spelled, symbols, verdict, when
 from memcore.rules.table import RULES
 from memcore.trace.job import Job
@@ -29,10 +32,16 @@ def title(job: Job) -> str:
     parts = [
         say("cli-model", name=translated(job.model.name), count=format_count(job.model.parameters)),
         say(key, engine=job.engine.title, count=job.num_gpus, gpu=gpu),
-        say("cli-sequence", length=job.sizes["s"]),
+        _sequence(job),
         _batch(job),
     ]
     return " · ".join(parts)
+
+
+def _sequence(job: Job) -> str:
+    """Return the length of a sequence, and of a GPU's part of it under context parallelism."""
+    part, ranks = job.sizes["s"], job.sizes["cp"]
+    return say("cli-sequence" if ranks == 1 else "cli-split-sequence", length=part * ranks, part=part)
 
 
 def _batch(job: Job) -> str:
@@ -124,12 +133,17 @@ def readings(found: Answer) -> Iterator[Sequence[str]]:
 
 
 def _narrower(estimate: Estimate) -> Iterator[str]:
-    """Yield the setting that would narrow the device's range most."""
-    found, device = narrowing(estimate.device.parts), estimate.device
+    """Yield the flags that narrow the device's range most, of settings that the config leaves open."""
+    config = estimate.job.config
+    found = narrowing(tuple(each for each in estimate.device.parts if config.get(each.settled_by) is None))
     if found is not None:
-        low, high = together(tuple(each for each in device.parts if each is not found))
-        least, most = format_bytes(max(device.expected - low, 0)), format_bytes(device.expected + high)
-        yield say("cli-narrower", setting=found.settled_by, low=least, high=most)
+        paths = [found.settled_by, *_TOGETHER.get(found.settled_by, ())]
+        flags = joined(" and ", [f"--{SETTINGS[path].flag}" for path in paths])
+        yield say("cli-narrower", flags=translated(flags), because=translated(found.title))
+
+
+_TOGETHER: Mapping[str, Sequence[str]] = {EngineSettings.framework: (EngineSettings.framework_version,)}
+"""Settings without which another one only widens a range."""
 
 
 def _phases(estimate: Estimate) -> Iterator[Sequence[str]]:

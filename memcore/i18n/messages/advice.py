@@ -207,6 +207,8 @@ OF_ADVICE_IN_CHINESE: Mapping[str, str] = {
     ),
     "{quantity} (rank {rank}) is not predicted for {engine}": "对 {engine} 不预测 {quantity}（rank {rank}）",
     "{quantity} at {moment} (rank {rank}) is not predicted": "不预测 {moment} 时的 {quantity}（rank {rank}）",
+    "not predicted for {server}": "不为 {server} 预测",
+    "not predicted for a training job": "训练任务没有此项预测",
     "{quantity} is not predicted for {engine}": "对 {engine} 不预测 {quantity}",
     "{quantity} at {moment} is not predicted": "不预测 {moment} 时的 {quantity}",
     "hardware.accelerator is needed to decide whether the job fits": "判断能否放下需要 hardware.accelerator",

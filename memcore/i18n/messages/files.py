@@ -200,9 +200,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "its config in line {line} is not known": "第 {line} 行的配置未知",
     "leave it out to count 16-bit weights": "若去掉此项，则按 16 位权重计算",
-    "in scripts, only LoraConfig is supported: describe the adapter with {path}": (
-        "脚本中只支持 LoraConfig：请用 {path} 描述适配器"
+    "describe the adapter with {path}": "请用 {path} 描述适配器",
+    "line {line}: {function} names the layers with adapters: all linear ones are assumed": (
+        "第 {line} 行：带适配器的层由 {function} 列出：假定为所有线性层"
     ),
+    "RLOO's update has the tensors of GRPO's, and is counted as one": "RLOO 的更新与 GRPO 的张量相同，按 GRPO 计算",
     "is a Python script, which is not run": "是 Python 脚本，不会执行",
     "is a recipe of NeMo in Python, which is not run": "是 NeMo 的 Python 配方，不会执行",
     "pass `nemo llm pretrain --factory {name}`": "请改为提供 `nemo llm pretrain --factory {name}`",

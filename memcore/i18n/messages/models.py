@@ -154,6 +154,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "partial_rotary_factor 应在 0 到 1 之间，实为 {value}"
     ),
     "lists {found} of {count} layers": "列出了 {found} 层，共 {count} 层",
+    "found {rates} in layers that keep keys, where one is supported": "保存键的层中有 {rates}，仅支持一种",
+    "expected a number of rows for each table, found {value}": "应为每张表的行数，实际为 {value}",
     "lists {found} of {count} layers, the first of which must be full": (
         "列出了 {found} 层，共 {count} 层，其中第一层须为 full"
     ),
@@ -205,6 +207,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     ),
     "published weights may have others": "已发布的权重可能不同",
     "this family's KV cache is not supported yet": "暂不支持该系列的 KV 缓存",
+    "layers that read the compressed keys of an earlier layer are not supported yet": "暂不支持读取前面层的压缩键的层",
     "vLLM does not support {value}": "vLLM 不支持 {value}",
     "SGLang does not support {value}": "SGLang 不支持 {value}",
     "{server} does not support {value}": "{server} 不支持 {value}",

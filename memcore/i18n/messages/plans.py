@@ -22,6 +22,7 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
         "每块 GPU 有 {capacity}，缓存最大的配置也放不下 {length} token 的序列"
     ),
     "A sequence of {length} tokens": "一个 {length} token 的序列",
+    "Tensor parallel": "张量并行",
     "Pipeline across nodes": "节点间流水线并行",
     "Replicas": "多副本",
     "tensor parallelism stays within a node, and stages send only hidden states between nodes": (

@@ -419,5 +419,4 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "stored as {format}": "存储格式：{format}",
     "up to {count} tokens": "最多 {count} 个 token",
     "one layer's keys, copied when a token is appended": "一层的键，追加 token 时拷贝",
-    "a file": "文件",
 }

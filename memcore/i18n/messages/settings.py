@@ -99,6 +99,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "expected a list of counts, or a layout such as 'Et*3|(tt|)*29m|L', found {value}": (
         "应为层数列表，或如 'Et*3|(tt|)*29m|L' 的布局，实为 {value}"
     ),
+    "expected a name and a ggml type, such as {example}": "应为张量名和 ggml 类型，例如 {example}",
     "expected a string of at most {most} characters, found {value}": "应为不超过 {most} 个字符的字符串，实为 {value}",
     "expected at most {most} characters, found {value}": "应不超过 {most} 个字符，实为 {value} 个",
     "expected a list of at most {most} items, found {value}": "列表应不超过 {most} 项，实为 {value} 项",
@@ -109,6 +110,8 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "leave the key out, or give null": "请去掉该键，或写 null",
     "expected a number of at most {most}, found {value}": "应为不大于 {most} 的数，实为 {value}",
     "more than {most} values": "超过 {most} 个值",
+    "found {value}, the name of a file": "值为 {value}，是文件名",
+    "read it with memcore.load": "请用 memcore.load 读取",
     "expected an object such as {example}, found {kind}": "应为对象，如 {example}，实为{kind}",
     "expected a JSON object": "应为 JSON 对象",
     "a string or an object with {key}": "字符串，或带 {key} 的对象",
@@ -210,6 +213,10 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "not an integer": "不是整数",
     "is indented differently from its neighbours": "缩进与相邻行不同",
     "is indented with a tab": "用制表符缩进",
+    "YAML takes only spaces": "YAML 只接受空格",
+    "is HTML or XML": "是 HTML 或 XML",
+    "the text is HTML or XML": "文本是 HTML 或 XML",
+    "download the file itself": "请下载文件本身",
     "is not `key: value`": "不是 `key: value`",
     "appears twice with different values": "出现两次且值不同",
     "has text after its end: {rest}": "结束后还有内容：{rest}",

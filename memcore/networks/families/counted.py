@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from memcore.errors import ConfigError
 from memcore.networks.derived import tensors
-from memcore.networks.families import sounds
+from memcore.networks.families import deepseek_v41, mimo, sounds
 from memcore.networks.families.counting import (
     Config,
     blocks,
@@ -600,6 +600,11 @@ COUNTED: Mapping[str, tuple[Counted, ...]] = {
     "NVLM_D": (Counted(lambda config: _inside(config, "llm_config"), _nvlm_towers),),
     "step_robotics": (Counted(lambda config: _inside(config, "text_config"), _step_towers),),
     "kimi_k3": (Counted(_k3, _k3_towers),),
+    **dict.fromkeys(
+        ("mimo_v2", "mimo_v2_flash"),
+        (Counted(mimo.text_of, mimo.towers, key="hybrid_layer_pattern", published=mimo.drafts),),
+    ),
+    "deepseek_v41": (Counted(deepseek_v41.text_of, deepseek_v41.towers),),
     **dict.fromkeys(
         ("ovis2_5", "ovis2_6", "ovis2_6_moe"), (Counted(lambda config: _inside(config, "llm_config"), _ovis),)
     ),

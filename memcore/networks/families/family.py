@@ -76,6 +76,8 @@ class Family:
     prediction: str | None = None
     """Layers that predict several tokens, which transformers does not build but checkpoints hold: `copies` embedding
     and head, or `shares` them."""
+    drafts: Callable[[Reader], int] | None = None
+    """The parameters of such layers, where they are not like the last one."""
     saves_head: bool = False
     """Checkpoints hold the head as well as the embedding whose tensor it shares."""
     like: str | None = None

@@ -406,6 +406,7 @@ HYBRIDS: Mapping[str, Family] = {
         mixers={"attention": replace(_GATED_ATTENTION, grids="grids-interleaved"), "linear": GatedDelta(fused=False)},
         mixer_plan=typed(every(4, "full_attention_interval", others="linear_attention")),
         norm="rms-offset",
+        prediction="shares",
     ),
     "qwen3_5_moe_text": Family(
         mixers={"attention": replace(_GATED_ATTENTION, grids="grids-interleaved"), "linear": GatedDelta(fused=False)},
@@ -413,6 +414,7 @@ HYBRIDS: Mapping[str, Family] = {
         mixer_plan=typed(every(4, "full_attention_interval", others="linear_attention")),
         ffn_plan=patterns.sparse,
         norm="rms-offset",
+        prediction="shares",
     ),
 }
 """Rows by `model_type`."""

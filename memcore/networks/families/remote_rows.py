@@ -8,6 +8,7 @@ from dataclasses import replace
 from memcore.networks import patterns
 from memcore.networks.families.classics import CLASSICS
 from memcore.networks.families.decoders import DECODERS, QUERY_BIASED, UNBIASED
+from memcore.networks.families.deepseek_v41 import DEEPSEEK_V41
 from memcore.networks.families.family import Family
 from memcore.networks.families.kimi_k3 import KIMI_K3
 from memcore.networks.families.sparse import NORMALIZED, UNGROUPED
@@ -174,6 +175,7 @@ _ROWS: Mapping[str, Family] = {
         norm_bias=True,
     ),
     "kimi_k3_text": KIMI_K3,
+    "deepseek_v41_text": DEEPSEEK_V41,
     "xverse": DECODERS["llama"],
     "solar": DECODERS["llama"],
     "orion": replace(

@@ -65,6 +65,11 @@ def _mimo_places(reader: Reader) -> list[Place]:
     return [replace(place, mixer="sliding") if place.mask == "sliding" else place for place in places]
 
 
+def _mimo_windowed(reader: Reader) -> int:
+    """Return the key heads of layers with a window, which only files of the checkpoints' own code give."""
+    return reader.integer("swa_num_key_value_heads", 2 * reader.integer("num_key_value_heads"))
+
+
 def _rounded_down(reader: Reader) -> int:
     """A head's width, which 96 heads need not divide evenly (modeling_glm4_moe.py: Glm4MoeAttention.__init__)."""
     return reader.integer("head_dim", reader.sizes["h"] // reader.integer("num_attention_heads") or 1)
@@ -366,7 +371,7 @@ SPARSE: Mapping[str, Family] = {
     "mimo_v2_flash": Family(
         mixers={
             "attention": _MIMO,
-            "sliding": replace(_MIMO, kv_heads=lambda reader: 2 * reader.integer("num_key_value_heads"), sinks=True),
+            "sliding": replace(_MIMO, kv_heads=_mimo_windowed, sinks=True),
         },
         ffns={"dense": Dense(), "sparse": replace(_SIGMOID, shared=None)},
         sdpa=False,

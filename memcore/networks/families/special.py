@@ -17,7 +17,7 @@ from memcore.networks.routed import Routed, shared_expert
 from memcore.networks.rows import Dense, Grouped, rotated
 from memcore.networks.weights import Weight
 from memcore.records import dataclass
-from memcore.symbols import Quotient, Shape
+from memcore.symbols import Quotient, Shape, product
 
 
 def _other(name: str, *axes: Shape, kind: str = "other", split: str | None = None) -> Weight:
@@ -168,6 +168,14 @@ class Compressed:
 
     def read(self, reader: Reader, mask: str, *, rotates: bool = True) -> SpecialMixer:
         """Return the mixer."""
+        weights, d, lq = self.window(reader)
+        if self.kind == "sliding_attention":
+            m, cached = "self_attn", ((2, d),)
+            return SpecialMixer(m, "deepseek_v4", tuple(weights), (), cached=cached, mask="sliding", table="main")
+        return self._compressed(reader, weights, d, lq)
+
+    def window(self, reader: Reader) -> tuple[list[Weight], str, str]:
+        """Return the weights of attention over a window, and the symbols of a head's and of queries' latent width."""
         m = "self_attn"
         heads, width = reader.integer("num_attention_heads"), reader.integer("head_dim")
         reader.symbol("a", heads)
@@ -178,21 +186,22 @@ class Compressed:
         if heads * width % many:
             reader.refuse("o_groups", "{} does not divide the {} attention heads", many, heads)
         reader.symbol("r", reader.integer("qk_rope_head_dim", rotated(reader, width, _ROTATED_SHARE)))
-        weights = [
-            _other(f"{m}.sinks", ("a",), kind="attention"),
-            _other(f"{m}.q_a_proj.weight", (lq,), ("h",), kind="attention"),
-            _other(f"{m}.q_a_norm.weight", (lq,), kind="norm"),
-            _other(f"{m}.q_b_proj.weight", ("a", d), (lq,), kind="attention", split="outer"),
-            _other(f"{m}.kv_proj.weight", (d,), ("h",), kind="attention"),
-            _other(f"{m}.kv_norm.weight", (d,), kind="norm"),
-            _other(
-                f"{m}.o_a_proj.weight", (groups, lo), (Quotient(("a", d), groups),), kind="attention", split="outer"
-            ),
-            _other(f"{m}.o_b_proj.weight", ("h",), (groups, lo), kind="attention", split="inner"),
-        ]
-        if self.kind == "sliding_attention":
-            return SpecialMixer(m, "deepseek_v4", tuple(weights), (), cached=((2, d),), mask="sliding", table="main")
-        return self._compressed(reader, weights, d, lq)
+        return (
+            [
+                _other(f"{m}.sinks", ("a",), kind="attention"),
+                _other(f"{m}.q_a_proj.weight", (lq,), ("h",), kind="attention"),
+                _other(f"{m}.q_a_norm.weight", (lq,), kind="norm"),
+                _other(f"{m}.q_b_proj.weight", ("a", d), (lq,), kind="attention", split="outer"),
+                _other(f"{m}.kv_proj.weight", (d,), ("h",), kind="attention"),
+                _other(f"{m}.kv_norm.weight", (d,), kind="norm"),
+                _other(
+                    f"{m}.o_a_proj.weight", (groups, lo), (Quotient(("a", d), groups),), kind="attention", split="outer"
+                ),
+                _other(f"{m}.o_b_proj.weight", ("h",), (groups, lo), kind="attention", split="inner"),
+            ],
+            d,
+            lq,
+        )
 
     def _compressed(self, reader: Reader, weights: list[Weight], d: str, lq: str) -> SpecialMixer:
         sparse, m = self.kind == "compressed_sparse_attention", "self_attn"
@@ -260,7 +269,7 @@ def _v4_ffns(reader: Reader) -> list[str | None]:
     return ["hashed" if word == "hash_moe" else "sparse" for word in listed[:count]]
 
 
-_V4_EXPERTS = Routed(
+V4_EXPERTS = Routed(
     variant="deepseek_v4",
     count="n_routed_experts",
     shared=shared_expert("mlp.shared_experts", times="n_shared_experts"),
@@ -269,7 +278,8 @@ _V4_EXPERTS = Routed(
 )
 
 
-def _hyper_connections(reader: Reader, place: Place) -> Extra:
+def hyper_connections(reader: Reader, place: Place) -> Extra:
+    """Return what several residual streams are mixed by, around attention and around the feed-forward layer."""
     copies = reader.integer("hc_mult")
     c, o = reader.symbol("hc", copies), reader.symbol("ho", copies * (2 + copies))
     found = [
@@ -291,6 +301,17 @@ def _hyper_head(reader: Reader) -> tuple[Weight, ...]:
         _other("model.hc_head.hc_base", (c,)),
         _other("model.hc_head.hc_scale", (1,)),
     )
+
+
+def _v4_drafting(reader: Reader) -> int:
+    """Count layers that see a window alone, two matrices for a token and a hidden state, three norms and a head."""
+    many = reader.integer("num_nextn_predict_layers", 0, least=0)
+    if not many:
+        return 0
+    layer = [*Compressed("sliding_attention").read(reader, "full").weights(), *V4_EXPERTS.read(reader).weights()]
+    layer += [*hyper_connections(reader, Place()).parameters, _other("norms", (5, "h"))]
+    layer += [_other("inputs", (2, "h"), ("h",)), *_hyper_head(reader)]
+    return many * sum(product(weight.shape, reader.sizes) for weight in layer)
 
 
 # Llama 3.2 Vision: some layers attend to images.
@@ -363,14 +384,15 @@ SPECIAL: Mapping[str, Family] = {
     "deepseek_v4": Family(
         only={"mlp_bias": False, "n_shared_experts": 1},
         mixers={kind: Compressed(kind) for kind in _COMPRESSION.values()},
-        ffns={"sparse": _V4_EXPERTS, "hashed": replace(_V4_EXPERTS, correction=None, tabled=True)},
+        ffns={"sparse": V4_EXPERTS, "hashed": replace(V4_EXPERTS, correction=None, tabled=True)},
         mixer_plan=_v4_types,
         ffn_plan=_v4_ffns,
         norm="rms-after",
         residual="hyper-connections",
         start="deepseek_v4",
-        more=_hyper_connections,
+        more=hyper_connections,
         others=_hyper_head,
+        drafts=_v4_drafting,
         sdpa=False,
     ),
     "mllama_text_model": Family(

@@ -242,10 +242,17 @@ def _row(found: Estimate | ServingEstimate, seen: Sighting, quantity: str, momen
         quantity=quantity,
         predicted=known.predicted,
         range=known.range,
-        reason=known.reason,
+        reason=_absent(found) if known.absent else known.reason,
         matches=tuple(matches)[:_SHOWN],
         least=quantity == "needed",
     )
+
+
+def _absent(found: Estimate | ServingEstimate) -> Message:
+    """Return why a job has no prediction for a quantity that the line before names."""
+    if isinstance(found, ServingEstimate):
+        return Message("not predicted for {}", found.job.server.title)
+    return Message("not predicted for a training job")
 
 
 def _predicted(found: Estimate | ServingEstimate, quantity: str, moment: str | None, rank: object) -> Prediction:

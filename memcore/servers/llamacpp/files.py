@@ -18,6 +18,7 @@ from memcore.messages import Message
 from memcore.networks.catalog import find_model, known, named
 from memcore.servers.llamacpp.gguf_tensors import layers_in_order
 from memcore.servers.llamacpp.settings import LlamaCppSettings
+from memcore.serving.gguf_mixes import WIDER, plain_type
 from memcore.serving.inference import Inference
 
 _DEVICE, WEIGHTS = "--device", "*weights"
@@ -35,31 +36,15 @@ def _devices(count: int) -> str | None:
 
 _FORMAT = re.compile(r"[-_.](?:ud-)?((?:i?q\d\w*)|bf16|f16|f32|mxfp4\w*)(?:-\d{1,6}-of-\d{1,6})?\.gguf$", re.IGNORECASE)
 """The format that the name of a GGUF file ends with."""
-_WIDER: Mapping[str, str] = {
-    "q2_k_l": "q2_k", "q3_k_xl": "q3_k_m", "q4_k_l": "q4_k_m", "q5_k_l": "q5_k_m", "q6_k_l": "q6_k", "q2_k_xl": "q2_k",
-    "q4_k_xl": "q4_k_m", "q5_k_xl": "q5_k_m", "q6_k_xl": "q6_k", "q8_k_xl": "q8_0",
-}  # fmt: skip
-"""What repositories call files whose embeddings, head or some layers are wider than llama-quantize makes them."""
-
-
-def plain_format(text: str) -> str:
-    """Return a format as a repository's tag or an Ollama tag has it.
-
-    >>> plain_format("UD-Q4_K_XL"), plain_format("fp16")
-    ('q4_k_xl', 'f16')
-    """
-    found = text.lower().removeprefix("ud-")
-    return {"fp16": "f16", "fp32": "f32"}.get(found, found)
 
 
 def weights_of(text: str, notes: list[Message]) -> str:
     """Return a format in the words of llama-quantize; what is computed as another one is noted."""
-    found = plain_format(text)
-    found = "q8_0" if found == "q8" else found  # the only one of eight bits (tools/quantize/quantize.cpp)
-    if found in _WIDER:
+    found = plain_type(text)
+    if found in WIDER:
         message = "{} is computed as {}: such files keep some tensors in wider types, a few percent more"
-        notes.append(Message(message, found, _WIDER[found]))
-    return _WIDER.get(found, found)
+        notes.append(Message(message, found, WIDER[found]))
+    return WIDER.get(found, found)
 
 
 def of_gguf(path: str, flag: str = "-m") -> tuple[dict[str, Any], list[Message]]:

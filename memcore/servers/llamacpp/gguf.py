@@ -60,7 +60,7 @@ def gguf_file(
     """Return every tensor with its type in a file of this type.
 
     `imatrix`: quantized with an importance matrix, which some mixes take into account. `pure`: no mixes. `overrides`:
-    types of tensors by a part of their name, such as `{"ffn_down_exps": "Q6_K"}` (`--tensor-type`,
+    types of tensors by a part of their name between `^` and `$`, such as `{"ffn_down_exps": "Q6_K"}` (`--tensor-type`,
     `--output-tensor-type`, `--token-embedding-type`).
 
     >>> from memcore.networks.catalog import find_model
@@ -68,6 +68,16 @@ def gguf_file(
     4912898304
     """
     return _file(model, _placed(model, imatrix=imatrix), file_type_of(file_type), pure=pure, overrides=overrides or {})
+
+
+def published_file(model: Model, file_type: str, overrides: Mapping[str, str]) -> tuple[FileTensor, ...]:
+    """Return every tensor of a file as they are published: those of IQ types are made with an importance matrix.
+
+    A type that llama-quantize does not have is that of every quantized tensor.
+    """
+    if file_type not in FILE_TYPES:
+        return gguf_file(model, "Q8_0", overrides={**overrides, "": file_type})
+    return gguf_file(model, file_type, imatrix=file_type.startswith("IQ"), overrides=overrides)
 
 
 def _file(
@@ -80,7 +90,7 @@ def _file(
 ) -> tuple[FileTensor, ...]:
     found = []
     for tensor, place in placed:
-        kind = next((kind for part, kind in overrides.items() if part in tensor.name), None) if place else None
+        kind = next((kind for part, kind in overrides.items() if part in f"^{tensor.name}$"), None) if place else None
         if place is None:
             kind = _stored(tensor, file_type)
         elif kind is None:

@@ -1,4 +1,4 @@
-"""What the header of a GGUF file says of a job: its model and its type.
+"""What the header of a GGUF file says of a job: its model, its type, and the types of tensors that differ from it.
 
 Source: gguf-py 0.19, gguf/constants.py (`Keys`, `LlamaFileType`).
 """
@@ -15,6 +15,9 @@ from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.errors import ConfigError
 from memcore.networks.catalog import catalog, find_model, named
+from memcore.servers.llamacpp.gguf import published_file
+from memcore.servers.llamacpp.settings import LlamaCppSettings
+from memcore.servers.llamacpp.tensor_types import entries
 from memcore.serving.gguf_types import BLOCK_TYPES, tensor_bytes
 from memcore.serving.inference import Inference
 from memcore.tools.checkpoints import Checkpoint, depth
@@ -35,31 +38,43 @@ def gguf_of(found: Mapping[str, Any]) -> tuple[Checkpoint, Mapping[str, object],
     keys = found.get("gguf")
     if not isinstance(keys, Mapping):
         return None
-    shapes = list(_shapes(keys.get("tensors")))
-    if not shapes:
+    tensors = list(_tensors(keys))
+    if not tensors:
         return None
-    parameters, sizes = sum(count * prod(shape) for _, shape, count in shapes), Counter[str]()
+    parameters, sizes = sum(prod(shape) for *_, shape in tensors), Counter[str]()
     try:
-        for kind, shape, count in shapes:
-            sizes[kind] += count * tensor_bytes(kind, shape) if kind in BLOCK_TYPES else 0
+        for _, kind, shape in tensors:
+            sizes[kind] += tensor_bytes(kind, shape) if kind in BLOCK_TYPES else 0
     except ValueError:  # a row that is no whole number of blocks
         raise ConfigError.at("the file", "is not a GGUF file") from None
     layers = keys.get(f"{keys.get('general.architecture')}.block_count")
-    listed = Checkpoint(
-        sum(count for *_, count in shapes), layers if isinstance(layers, int) else 0, sizes.total(), parameters, sizes
-    )
+    listed = Checkpoint(len(tensors), layers if isinstance(layers, int) else 0, sizes.total(), parameters, sizes)
     most = max(sizes, key=lambda kind: sizes[kind]).lower()
     said = keys.get("general.file_type")
     format_ = _FILE_TYPES.get(said, most) if isinstance(said, int) else most
     return listed, {EngineSettings.type: registry.GGUF_SERVER, Inference.quantization: format_}, _named_in(keys, listed)
 
 
-def _shapes(tensors: object) -> Iterator[tuple[str, list[int], int]]:
-    """Yield the types and shapes of tensors, `{"Q4_K": {"128x256": 2}}`, with how many there are of each."""
+def differing(found: Mapping[str, Any], settings: Mapping[str, object], source: Any) -> Mapping[str, object]:
+    """Return the types of matrices that a file of its format would not have, as a setting.
+
+    Without a model, which another file describes, these are the types of all matrices.
+    """
+    types = {name: kind for name, kind, shape in _tensors(found["gguf"]) if len(shape) > 1}
+    usual = (
+        () if source is None else published_file(find_model(source), str(settings[Inference.quantization]).upper(), {})
+    )
+    text = entries(types, {tensor.name: tensor.type for tensor in usual})
+    return {LlamaCppSettings.tensor_types: text} if text else {}
+
+
+def _tensors(keys: Mapping[str, Any]) -> Iterator[tuple[str, str, list[int]]]:
+    """Yield the names, types and shapes of tensors, `{"Q4_K": {"output.weight": "128x256"}}`."""
+    tensors = keys.get("tensors")
     for kind, shapes in tensors.items() if isinstance(tensors, Mapping) else ():
-        for text, count in shapes.items() if isinstance(shapes, Mapping) else ():
-            if _SHAPE.fullmatch(str(text)) and type(count) is int:
-                yield str(kind), [int(each) for each in str(text).split("x")], count
+        for name, text in shapes.items() if isinstance(shapes, Mapping) else ():
+            if _SHAPE.fullmatch(str(text)):
+                yield str(name), str(kind), [int(each) for each in str(text).split("x")]
 
 
 _SHAPE = re.compile(r"\d{1,12}(?:x\d{1,12}){0,7}")

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from memcore.networks.network import Model
 from memcore.servers.llamacpp.buffers import Plan
-from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
+from memcore.servers.llamacpp.gguf import FileTensor, published_file
 from memcore.serving.checkpoint import text_config
 from memcore.serving.job import Basics
 from memcore.serving.speculation import Speculation, predicts, speculation
@@ -31,9 +31,7 @@ def head_of(model: Model, found: Speculation) -> Model | None:
     return replace(model, network=replace(model.network, runs=((found.layer,),)), repeats=(found.layers,))
 
 
-def head_file(
-    model: Model, head: Model, file_type: str, *, imatrix: bool, overrides: Mapping[str, str]
-) -> tuple[FileTensor, ...]:
+def head_file(model: Model, head: Model, file_type: str, overrides: Mapping[str, str]) -> tuple[FileTensor, ...]:
     """The tensors of the head, whose layers llama-quantize counts behind the model's, and the model's that it reads."""
     whole = replace(
         model,
@@ -42,7 +40,7 @@ def head_file(
     )
     width, last = model.sizes["h"], model.num_layers
     found = []
-    for tensor in gguf_file(whole, file_type, imatrix=imatrix, overrides=overrides):
+    for tensor in published_file(whole, file_type, overrides):
         number = int(tensor.name.split(".")[1]) if tensor.name.startswith("blk.") else None
         if number is not None and number >= last:
             own = tensor.name.split(".", 2)[2]

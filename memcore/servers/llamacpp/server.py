@@ -27,21 +27,22 @@ from memcore.servers.llamacpp import ollama_engine, supported
 from memcore.servers.llamacpp.buffers import Buffer, Plan
 from memcore.servers.llamacpp.caches import cache_rows, cache_type, indexer_row
 from memcore.servers.llamacpp.doubts import COMPUTED, foreign, slight, unasked, undated
-from memcore.servers.llamacpp.gguf import FileTensor, gguf_file
+from memcore.servers.llamacpp.gguf import FileTensor, published_file
 from memcore.servers.llamacpp.mtp import HeadWeights, carried, head_file, head_of
 from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, supports_flash
 from memcore.servers.llamacpp.settings import LIBRARY, OLLAMA, PYTHON, LlamaCppSettings
 from memcore.servers.llamacpp.speed import pace
+from memcore.servers.llamacpp.tensor_types import Overrides, overrides_of
 from memcore.servers.llamacpp.vulkan import at_once
 from memcore.serving.budget import Budget, RankBudget
-from memcore.serving.changes import NO_DRAFT, SHORTER, Becomes, ServerChange, fewer_tokens
+from memcore.serving.changes import NO_DRAFT, SHORTER, Becomes, Changes, ServerChange, fewer_tokens
 from memcore.serving.entries import ledger, spread
-from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES
+from memcore.serving.gguf_mixes import ALIASES, FILE_TYPES, WIDER
 from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl
-from memcore.units import GiB
+from memcore.units import GiB, format_bytes
 
 _CATEGORIES = {
     "model": "weights",
@@ -52,14 +53,14 @@ _CATEGORIES = {
 }
 
 
-Overrides = tuple[tuple[str, str], ...]
 _OLLAMAS: Mapping[str, Overrides] = {"MXFP4_MOE": (("attn", "BF16"), ("output", "BF16"), ("token_embd", "BF16"))}
 """What Ollama's library keeps as it was published: 61,223 MiB of gpt-oss 120B (ollama/ollama#16416)."""
 
 
-def _overrides(name: str, fork: str) -> Overrides:
-    """Return types that replace a file type's; one that llama-quantize does not have is that of all tensors."""
-    return (("", name),) if name not in FILE_TYPES else _OLLAMAS.get(name, ()) if fork == OLLAMA else ()
+def _overrides(read: Defaults, name: str, fork: str) -> Overrides:
+    """Return types that replace a file type's."""
+    own = overrides_of(str(read.given(LlamaCppSettings.tensor_types) or ""))
+    return (*own, *(_OLLAMAS.get(name, ()) if fork == OLLAMA else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ class Options:
     foreign: bool = False
     """Ollama's own engine builds the graph."""
     undated: bool = False
-    """It is llama.cpp itself, and nobody says of which build."""
+    """It is llama.cpp itself, or Ollama with its graph, and nobody says of which build."""
     target: Model | None = None
     """Whose file has this model as its layers that predict further tokens."""
     carried: Model | None = None
@@ -106,7 +107,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     """
     _check_size(read, basics)
     sequences = read.take(Inference.batch_size, 1, "one sequence")
-    name = _file_type(read)
+    name = _file_type(read, basics)
     fork = str(read.given(LlamaCppSettings.fork) or "")
     layers = read.given(LlamaCppSettings.n_gpu_layers)
     unified = read.take(LlamaCppSettings.kv_unified, False)
@@ -148,11 +149,11 @@ def options(read: Defaults, basics: Basics) -> Options:
     return Options(
         flags=behind,
         file_type=name,
-        overrides=_overrides(name, fork),
+        overrides=_overrides(read, name, fork),
         expanded=expanded,
         draft=draft,
         foreign=own,
-        undated=not fork and version is None,
+        undated=version is None and not own and fork in ("", OLLAMA),
         carried=None if draft is not None and draft.options.target is not None else carried(basics, build),
     )
 
@@ -177,7 +178,7 @@ def _batches(read: Defaults, basics: Basics, fork: str, name: str, caches: int) 
         return context, batch, read.take(LlamaCppSettings.n_ubatch, 512)
     sizes, gpus = basics.sizes, read.given(Hardware.num_gpus) or 1
     row = sizes.get("k", sizes.get("a", 1)) * sizes["h"] // sizes.get("a", 1)
-    needed = sum(tensor.bytes for tensor in _file(basics.model, name, _overrides(name, fork), None))
+    needed = sum(tensor.bytes for tensor in _file(basics.model, name, _overrides(read, name, fork), None))
     needed += 4 * basics.model.num_layers * row * context
     free = None if basics.capacity is None else basics.capacity * gpus
     usual = ollama_engine.batch_of(read.given(EngineSettings.version), context, needed, free)
@@ -207,10 +208,12 @@ def _check_size(read: Defaults, basics: Basics) -> None:
         )
 
 
-def _file_type(read: Defaults) -> str:
+def _file_type(read: Defaults, basics: Basics) -> str:
     """Return the file type, or the type of every quantized tensor."""
-    given = read.given(Inference.quantization)
-    name = str(given or read.take(Inference.quantization, "q4_k_m", "the most common format")).upper()
+    named = basics.file_type
+    usual = WIDER.get(named, named) if named else "q4_k_m"
+    reason = "by the repository's name" if named else "the most common format"
+    name = str(read.take(Inference.quantization, usual, reason)).upper()
     name = ALIASES.get(name, name)
     if name in FILE_TYPES or name in BLOCK_TYPES:
         return name
@@ -272,7 +275,7 @@ def _draft(read: Defaults, model: Model, flags: Flags) -> Draft:
         outputs=flags.sequences if RELEASES[flags.release].outputs_by_slots else None,
     )
     _check_caches(read, model, own, _DRAFT_CACHES, expanded=False)
-    chosen = Options(flags=own, file_type=name, overrides=_overrides(name, ""), expanded=False)
+    chosen = Options(flags=own, file_type=name, overrides=(), expanded=False)
     return Draft(model=model, options=chosen, contexts=1 if together else slots)
 
 
@@ -288,7 +291,7 @@ def _head(read: Defaults, target: Model, head: Model, name: str, flags: Flags) -
         outputs=flags.sequences,
         checkpoints=0,
     )
-    chosen = Options(flags=own, file_type=name, overrides=_overrides(name, ""), expanded=False, target=target)
+    chosen = Options(flags=own, file_type=name, overrides=_overrides(read, name, ""), expanded=False, target=target)
     return Draft(model=head, options=chosen)
 
 
@@ -399,8 +402,10 @@ def budget(job: ServingJob) -> Budget:
         notes.append(Message("graphs are placed as CUDA's kernels need them; {}'s may differ", job.accelerator.vendor))
     found = at_once(_plan(job.model, chosen), buffers, _build(job.config[EngineSettings.version]), job.accelerator)
     notes.extend(each for each in (found.doubt, found.note) if each is not None)
-    if host.total:
-        notes.append("the host holds the embedding and everything not offloaded to GPUs")
+    weights = host.sum("weights", "draft model")
+    if weights:
+        held = format_bytes(weights)
+        notes.append(Message("{} of the weights stay on the host: the token embedding and what is not offloaded", held))
     return Budget(
         ranks=tuple(ranks),
         pool=None,
@@ -438,12 +443,9 @@ def _plan(model: Model, chosen: Options) -> Plan:
 
 @lru_cache(maxsize=32)
 def _file(model: Model, file_type: str, overrides: Overrides, target: Model | None) -> tuple[FileTensor, ...]:
-    file_type = file_type if file_type in FILE_TYPES else "Q8_0"
-    # Published files of these types are made with an importance matrix; most of them cannot be made without one.
-    imatrix, types = file_type.startswith("IQ"), dict(overrides)
     if target is not None:
-        return head_file(target, model, file_type, imatrix=imatrix, overrides=types)
-    return gguf_file(model, file_type, imatrix=imatrix, overrides=types)
+        return head_file(target, model, file_type, dict(overrides))
+    return published_file(model, file_type, dict(overrides))
 
 
 def _kept(plan: Plan, chosen: Options) -> Iterator[Buffer]:
@@ -566,6 +568,14 @@ _FEW = (
     "iq2_m", "iq2_xxs", "iq1_s",
 )  # fmt: skip
 """Formats of 8 bits and fewer, by what they lose."""
+
+
+def _in_format(name: str, unless: Sequence[str]) -> Becomes:
+    """Return a file of another type, in which no tensor has the type that it had."""
+    to: Changes = {Inference.quantization: name, LlamaCppSettings.tensor_types: None}
+    return Becomes(to, {Inference.quantization: tuple(unless)})
+
+
 _LOSSES = {"q3_k_m": 8, "iq3_xxs": 20, "q2_k": 39, "iq2_m": 38, "iq2_xxs": 126}
 """By how many percent the perplexity of Llama 3 8B rises with an importance matrix; Q4_K_M's by 2.
 
@@ -575,7 +585,7 @@ _FEWEST = tuple(
         title=Message("Weights in {}", name.upper()),
         kind="precision",
         note=Message("Llama 3 8B's perplexity is {} % higher: measure the effect on your task", loss),
-        how=Becomes({Inference.quantization: name}, {Inference.quantization: _FEW[_FEW.index(name) :]}),
+        how=_in_format(name, _FEW[_FEW.index(name) :]),
         ladder=False,
         spare=True,
     )
@@ -657,13 +667,13 @@ SERVER = Server(
             title="Weights in Q8_0",
             kind="precision",
             note="weights are rounded to 8 bits in blocks of 32",
-            how=Becomes({Inference.quantization: "q8_0"}, {Inference.quantization: _FEW}),
+            how=_in_format("q8_0", _FEW),
         ),
         ServerChange(
             title="Weights in Q4_K_M",
             kind="precision",
             note="most matrices in 4.5 bits, some in 6.6",
-            how=Becomes({Inference.quantization: "q4_k_m"}, {Inference.quantization: _FEW[4:]}),
+            how=_in_format("q4_k_m", _FEW[4:]),
         ),
         *_FEWEST,
         SHORTER,

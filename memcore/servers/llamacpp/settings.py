@@ -10,6 +10,7 @@ from memcore.config.kinds import Choice, Flag, Integer, Listed, Proportions, Tex
 from memcore.config.needs import ANY, ROUTED, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
+from memcore.servers.llamacpp.tensor_types import TensorTypes
 from memcore.serving.gguf_mixes import FILE_TYPES
 from memcore.serving.gguf_types import BLOCK_TYPES
 from memcore.serving.inference import Inference
@@ -77,6 +78,11 @@ class LlamaCppSettings(Section, path="engine", engines=_CPP):
         "--n-cpu-moe: number of layers, from the first, whose experts stay on the host.",
         flag="n-cpu-moe", default="0", advanced=True,
     )  # fmt: skip
+    tensor_types = setting(
+        TensorTypes(), "Tensor types",
+        "--tensor-type of llama-quantize: types that differ from the file's, such as blk.0-7.ffn_down=q6_k.",
+        flag="tensor-type", default="those of the weight format", advanced=True,
+    )  # fmt: skip
     draft_quantization = setting(
         Listed("weight formats", {name.lower(): f"GGUF {name}" for name in (*FILE_TYPES, *BLOCK_TYPES)}),
         "Draft's weight format", "GGUF type of the draft model's file (-md).",
@@ -130,6 +136,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     LlamaCppSettings.split_mode: ("-sm：模型如何切分到多块 GPU。", "拆分方式", "", "按层切分", "按行切分矩阵"),
     LlamaCppSettings.tensor_split: ("-ts：每块 GPU 分得模型的比例，如 3,1。", "分配比例", "均分"),
     LlamaCppSettings.n_cpu_moe: ("--n-cpu-moe：前多少层的专家留在主机上。", "主机上的专家"),
+    LlamaCppSettings.tensor_types: (
+        "llama-quantize 的 --tensor-type：与文件类型不同的张量类型，例如 blk.0-7.ffn_down=q6_k。",
+        "张量类型",
+        "按权重格式",
+    ),
     LlamaCppSettings.draft_quantization: ("草稿模型文件（-md）的 GGUF 类型。", "草稿模型的权重格式"),
     LlamaCppSettings.n_gpu_layers_draft: ("-ngld：草稿模型放在 GPU 上的层数。", "草稿模型在 GPU 上的层数"),
     LlamaCppSettings.cache_type_k_draft: ("-ctkd：草稿模型键缓存的类型。", "草稿模型的键缓存类型"),

@@ -22,8 +22,8 @@ ABSENT = frozenset((
     *("wav2vec2", "wavlm", "xglm", "xlm", "xlm-roberta-xl", "xlnet", "xlstm", "xmod", "yoso", "zamba", "zamba2"),
 ))  # fmt: skip
 """Types none of whose classes is converted."""
-UNWRITTEN = ("kimi_k3_text",)
-"""Types whose graph is not written here: Kimi-K3's gates and its attention over earlier layers."""
+UNWRITTEN = ("deepseek_v41_text", "kimi_k3_text")
+"""Types whose graph is not written here: keys shared by layers, Kimi-K3's gates and attention over earlier layers."""
 
 
 def check(path: str, family: str) -> None:

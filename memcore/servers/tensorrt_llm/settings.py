@@ -33,7 +33,7 @@ class TensorRtSettings(Section, path="engine", engines=_TRT):
         default="8192", advanced=True,
     )  # fmt: skip
     cuda_graphs = setting(
-        Integer(0), "CUDA graphs", "Batch sizes of decoding that are captured as CUDA graphs.", flag="cuda-graphs",
+        Integer(0), "CUDA graph sizes", "Batch sizes of decoding that are captured as CUDA graphs.", flag="cuda-graphs",
         default="34: 1 to 32, 64 and 128", advanced=True,
     )  # fmt: skip
     enable_attention_dp = setting(
@@ -57,7 +57,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "张量并行组中的每个 rank 各自处理请求，并持有除专家以外的全部权重；专家切分到各 rank。",
         "数据并行注意力",
     ),
-    TensorRtSettings.cuda_graphs: ("捕获为 CUDA Graph 的解码批大小的个数。", "CUDA Graph 数", "34：1 至 32、64 与 128"),
+    TensorRtSettings.cuda_graphs: (
+        "捕获为 CUDA Graph 的解码批大小个数。",
+        "CUDA Graph 的批大小数",
+        "34：1 至 32、64 与 128",
+    ),
     TensorRtSettings.moe_kernels: (
         "运行专家的 kernel（moe_config.backend）：它们对 MXFP4 的填充不同；DeepGEMM 为每个专家预留一步的全部 token。",
         "专家的 kernel",

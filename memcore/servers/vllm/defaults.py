@@ -55,9 +55,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     connector = read.given(VllmSettings.kv_connector) or ("offloading" if kept else None)
     alone = _chunked(basics) and found.since < (0, 20)
     disabled = read.take(VllmSettings.disable_hybrid_kv_cache_manager, alone or connected(found, connector))
-    if _recurrent(basics) and connected(found, connector):
-        said = 'found {!r}, with which vLLM does not start: "failed to convert the KV cache specs to one unified type"'
-        read.refuse(VllmSettings.kv_connector, said, connector)
+    _check_connector(read, basics, found, connector)
     reuses = read.take(VllmSettings.enable_prefix_caching, found.hybrids_reuse_prefixes or not _recurrent(basics))
     return Options(
         facts=found,
@@ -73,6 +71,8 @@ def options(read: Defaults, basics: Basics) -> Options:
         images=images,
         encodes=images and not read.given(VllmSettings.skip_mm_profiling),
         videos=read.given(VllmSettings.videos_per_sequence) != 0,
+        pixels=read.given(VllmSettings.max_pixels),
+        most_images=read.given(Inference.images_per_sequence),
         item=item,
         compiled=read.given(VllmSettings.compile_cache),
         graph_mode=read.given(VllmSettings.cudagraph_mode),
@@ -88,6 +88,12 @@ def options(read: Defaults, basics: Basics) -> Options:
         # (vllm, v1/kv_cache_interface.py, MambaSpec.max_memory_usage_bytes).
         states=1 + reuses + (basics.speculation.tokens if basics.speculation else 0),
     )
+
+
+def _check_connector(read: Defaults, basics: Basics, found: Facts, connector: str | None) -> None:
+    if _recurrent(basics) and connected(found, connector):
+        said = 'found {!r}, with which vLLM does not start: "failed to convert the KV cache specs to one unified type"'
+        read.refuse(VllmSettings.kv_connector, said, connector)
 
 
 def _engine(found: Facts, basics: Basics, loras: int) -> Facts:

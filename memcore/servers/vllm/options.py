@@ -26,6 +26,10 @@ class Options:
     encodes: bool
     """Profiling encodes images, where its runner does."""
     videos: bool
+    pixels: int | None
+    """The most of an image that keeps its size; None if nothing is said."""
+    most_images: int | None
+    """Images that a prompt may have; None if nothing is said."""
     item: int
     """Tokens of the largest image or video, which a step must hold; 0 where it need not."""
     compiled: bool | None

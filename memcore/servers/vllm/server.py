@@ -61,7 +61,7 @@ from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.changes import AS_USERS, PAGED, Becomes, ServerChange, fewer_tokens, shares
 from memcore.serving.checkpoint import MODEL_OPT, text_config
 from memcore.serving.devices import device_of, integrated, switched
-from memcore.serving.encoder import encoding, kept_images, shown
+from memcore.serving.encoder import encoding, kept_images, limited, shown
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.inference import Inference
@@ -390,7 +390,10 @@ def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     """Return the widest moment of profiling."""
     basics, step = job.basics, _step(job, chosen)
     copied, encodes = chosen.facts.copies_images, _encodes(chosen, stage)
-    seen = shown(basics.model, basics.raw, basics.max_model_len, stamped=copied and chosen.videos) if encodes else None
+    seen, longest = None, basics.max_model_len
+    if encodes:
+        seen = shown(basics.model, basics.raw, longest, stamped=copied and chosen.videos, pixels=chosen.pixels)
+        seen = limited(seen, longest, chosen.sequences, chosen.most_images)
     images = kept_images(basics.model, basics.dtype, chosen.tokens, seen, copied=copied)
     if _encodes(chosen, stage):
         images += counted_towers.kept(basics.raw, basics.sizes["h"], basics.dtype, chosen.tokens)
@@ -398,7 +401,8 @@ def _peak(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     moments = [widest(step, stage), last if stage.samples else passing(step)]
     moments = [[*images, *moment] for moment in moments]
     if seen is not None:
-        moments.append(encoding(basics.model, basics.dtype, chosen.tokens, basics.layout.tensor, seen))
+        masks, ranks = chosen.facts.masks_images, basics.layout.tensor
+        moments.append(encoding(basics.model, basics.dtype, chosen.tokens, ranks, seen, masks=masks))
     if _encodes(chosen, stage):
         moments.append(counted_towers.encoding(basics.raw, basics.dtype, chosen.tokens, basics.layout.tensor))
         if chosen.facts.since >= _FILMED_AT_ONCE:

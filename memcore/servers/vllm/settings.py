@@ -120,6 +120,15 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         default="what the server profiles with",
         advanced=True,
     )
+    max_pixels = setting(
+        Integer(1, 1 << 28, unit="pixels"),
+        "Pixels of an image",
+        "Pixels of the largest image, for models whose images keep their size, such as Qwen's (max_pixels of "
+        "--mm-processor-kwargs).",
+        flag="max-pixels",
+        default="the processor's",
+        advanced=True,
+    )
     enable_prefix_caching = setting(
         Flag(),
         "Prefix caching",
@@ -310,6 +319,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "每个提示中的视频数。0.11 与 0.12 的 profiling 给 Qwen3-VL 一段视频；0 则只给图像。",
         "视频",
         "服务器做 profiling 时的视频数",
+    ),
+    VllmSettings.max_pixels: (
+        "最大图像的像素数，用于图像保持原尺寸的模型，如 Qwen 系列（--mm-processor-kwargs 的 max_pixels）。",
+        "图像像素数",
+        "处理器自身的值",
     ),
     VllmSettings.enable_prefix_caching: ("相同前缀复用缓存块；缓存池大小不变，但容纳更多。", "前缀缓存"),
     VllmSettings.disable_hybrid_kv_cache_manager: (

@@ -36,6 +36,7 @@ _VLLM_NAMES: Mapping[str, str] = {
     Inference.num_speculative_tokens: "--speculative-config",
     Inference.images_per_sequence: "--limit-mm-per-prompt",
     VllmSettings.videos_per_sequence: "--limit-mm-per-prompt",
+    VllmSettings.max_pixels: "--mm-processor-kwargs",
     VllmSettings.compile_cache: "VLLM_DISABLE_COMPILE_CACHE",
     VllmSettings.flashinfer_sampler: "VLLM_USE_FLASHINFER_SAMPLER",
     VllmSettings.use_v2_model_runner: "VLLM_USE_V2_MODEL_RUNNER",

@@ -63,6 +63,8 @@ class Facts:
     copies_images: bool = False
     """Profiling copies what images become into as many rows as a step may encode, and counts the words between frames
     of Qwen3-VL's videos by their other tokens (0.11.0 to 0.12: v1/worker/gpu_model_runner.py, profile_run)."""
+    masks_images: bool = False
+    """It is installed without xformers, so that Pixtral's tower has a dense mask of all patches of a step."""
     wide_steps: bool = False
     """Sizes from 256 on are captured in steps of 16, not 8."""
     opens_more: bool = False
@@ -125,7 +127,7 @@ _FEWER_SIZES = replace(_APART, since=(0, 10))
 _STATES = replace(_FEWER_SIZES, since=(0, 10, 2), falls_back_for_states=False)
 _TWO_MODES = replace(_STATES, since=(0, 11), skips_towers=True, two_modes=True, copies_images=True)
 _SORTING = replace(_TWO_MODES, since=(0, 11, 1), flashinfer_samples=False)
-_WIDE_STEPS = replace(_SORTING, since=(0, 12), wide_steps=True, opens_more=True)
+_WIDE_STEPS = replace(_SORTING, since=(0, 12), wide_steps=True, opens_more=True, masks_images=True)
 _WORKSPACE = replace(_WIDE_STEPS, since=(0, 13), keeps_expert_workspace=True, shortest_steps=True, copies_images=False)
 _TRITON = replace(_WORKSPACE, since=(0, 17), sampler=8, masks_with_triton=True)
 _PROFILED = replace(_TRITON, since=(0, 19), profiles_graphs=True, times_kernels=True)

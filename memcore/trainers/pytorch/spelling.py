@@ -69,6 +69,7 @@ TRAINER: Mapping[str, object] = {
     Training.attention_mask: {"none": "pack sequences, pass no attention_mask"},
     Training.use_cache: {False: "model.config.use_cache = False"},
     Training.adapter.type: {"lora": "get_peft_model(model, LoraConfig(...))"},
+    Training.quantization: {"nf4": 'BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")'},
     Training.adapter.rank: "LoraConfig(r={})",
     Training.adapter.target_modules: {"all-linear": 'LoraConfig(target_modules="all-linear")'},
     Training.sequence_length: "--max_length {}",
