@@ -220,6 +220,7 @@ MEANINGS: Mapping[str, str] = {
     "quality": "what it may cost in model quality",
     "exports": "the file of each tool that runs it",
     "none_because": "the limit that binds if no plan keeps work and hardware; else null",
+    "assumed": "what the plans take for granted where the job leaves it open; else null",
     "advice": "the changes, best first",
     "saves": "bytes saved",
     "slowdown": "relative change of GPU time per token",

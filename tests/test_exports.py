@@ -934,8 +934,13 @@ def test_an_allocator_that_no_file_has_is_set_in_the_environment():
 @pytest.mark.parametrize(
     ("model", "quantization", "word", "wants"),
     [
-        ("llama-3.1-8b", "awq", "awq", ("inference.quantization: name a repository with awq weights; the server does "
-                                        "not quantize llama-3.1-8b",)),
+        ("llama-3.1-8b", "awq", "awq", (
+            "inference.quantization: name a repository with awq weights, such as "
+            "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4 of the same shapes; the server does not quantize "
+            "llama-3.1-8b",
+        )),
+        ("gpt2", "awq", "awq", ("inference.quantization: name a repository with awq weights; the server does not "
+                                "quantize gpt2",)),
         ("llama-3.1-8b", "fp8", "fp8", ()),
         ("llama-3.1-8b", "nf4", "bitsandbytes", ()),
         ("Qwen/Qwen3-32B-AWQ", "awq", "awq", ()),

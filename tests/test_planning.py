@@ -6,14 +6,18 @@ import pytest
 from test_planned_recipes import ADAPTER, AGAIN, FORMAT, FULL, LORA, NF4, OPTIMIZER, PRE, gpus, serve, train
 
 from memcore import ConfigError, MemcoreError, estimate, plan
+from memcore.config.settings import Config
+from memcore.config.texts import from_texts
 from memcore.faces.cli import main
+from memcore.faces.goals.sentences import asks_for_models
 from memcore.faces.render.cards import plan_cards
 from memcore.faces.render.page import EXAMPLE
 from memcore.faces.render.plans import plans_data, plans_text
 from memcore.hardware import BY_ID
 from memcore.questions.planning.bench import larger
+from memcore.questions.planning.fitting import fitting
 from memcore.questions.planning.rows import METHODS
-from memcore.tools import TOOLS
+from memcore.tools import TOOLS, exported, imported
 from memcore.units import GiB
 
 pytestmark = pytest.mark.machine
@@ -482,3 +486,50 @@ def test_plans_for_a_named_tool_are_run_by_it():
     found = plan(job, tool="unsloth").plans
     assert len(found) >= 3
     assert all(each.is_run_by(TOOLS["unsloth"]) and not each.config.get("engine.optimizer_in_bwd") for each in found)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("which model fits 12 GB?", {"Qwen/Qwen3-14B": "q4_k_m", "Qwen/Qwen3-8B": "q8_0"}),
+        ("what can I run on a 3090?", {"Qwen/Qwen3-32B": "q4_k_m", "Qwen/Qwen3-8B": "q8_0"}),
+        ("biggest LLM for one H100?", {"Qwen/Qwen3-32B": "bf16", "Qwen/Qwen3-8B": "bf16"}),
+    ],
+)
+def test_models_that_some_gpus_run(question, expected):
+    """The largest of each that fits in the format with most bits that does, with 8,192 tokens; 32B not in 12 GB."""
+    hardware = from_texts({**asks_for_models(question), "model": "gpt2"})
+    found = [*fitting(hardware, ("Qwen/Qwen3-32B", "Qwen/Qwen3-14B", "Qwen/Qwen3-8B"), 3)]
+    formats = {each.name: each.format for each in found}
+    assert expected.items() <= formats.items()
+    assert ("Qwen/Qwen3-32B" in formats) == ("12 GB" not in question)
+    assert all(each.length >= 8192 and each.found.fits for each in found)
+
+
+@pytest.mark.parametrize(
+    ("model", "form", "name"),
+    [
+        ("qwen3-32b", "awq", "Qwen/Qwen3-32B-AWQ"),
+        ("llama-3.3-70b-instruct", "int4", "RedHatAI/Llama-3.3-70B-Instruct-quantized.w4a16"),
+        ("qwen3-30b-a3b", "nvfp4", "nvidia/Qwen3-30B-A3B-NVFP4"),
+    ],
+)
+def test_a_command_names_weights_that_exist(model, form, name):
+    """A server makes no weights in 4 bits: its command names a repository of them, which is estimated the same."""
+    job = Config.from_dict(serve(model, 4096, gpus(1, "b200"), quantization=form))
+    written = exported(job, "vllm")
+    assert name in written.text
+    assert "--quantization" not in written.text
+    read = imported(written.text).config
+    again = estimate({**read, "hardware": job.to_dict()["hardware"]})
+    assert again.ledger.sum("weights") == estimate(job).ledger.sum("weights")
+
+
+def test_users_limit_graphs_before_graphs_are_given_up():
+    """What costs no speed comes first: sequences per step for the users there are, and a length that chats have."""
+    job = serve("qwen3-32b", None, gpus(2, "rtx-4090"), quantization="awq", batch_size=10)
+    found = plan(job)
+    first = found.plans[0].config
+    assert found.assumed is not None
+    assert (first["inference.max_num_seqs"], first["inference.max_model_len"]) == (10, 8192)
+    assert not any(each.config["engine.enforce_eager"] for each in found.plans[:2])

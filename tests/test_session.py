@@ -49,6 +49,7 @@ from memcore.questions.describe import symbols, when, why
 from memcore.questions.describe_serving import answers, serving_verdict
 from memcore.rules.table import RULES
 from memcore.serving.estimate import ServingEstimate
+from memcore.serving.inference import LENGTHS
 from memcore.trace.record import program_of
 from memcore.units import format_bytes
 
@@ -328,7 +329,8 @@ def test_a_whole_question_fills_the_sentence(text, wanted):
 
 
 SENTENCES = [row for name in ("trial_sentences", "trial_sentences_second", "plan2_sentences") for row in truth(name)]
-CHATS = {"inference.max_model_len", "inference.prompt_length", "inference.output_length"}
+CHATS = set(LENGTHS)
+SERVED = {name for name, task in TASKS.items() if task.engine}
 PATHS = {"model": "model", **{setting.flag: path for path, setting in SETTINGS.items()}}
 
 
@@ -341,7 +343,7 @@ def read_as(texts):
 def test_sentences_are_read_whole():
     """What a sentence says becomes settings, its words that say something else are told; numbers in names are no batch.
 
-    A chat at home begins with 8,192 tokens, and a full fine-tune is a goal of its own.
+    A chat begins with 8,192 tokens, and a full fine-tune is a goal of its own.
     """
     wrong = {}
     for row in SENTENCES:
@@ -349,7 +351,7 @@ def test_sentences_are_read_whole():
         tool = of_tool(row["tool"]) if "tool" in row else {}
         said = {**tool, **{PATHS[flag]: text for flag, text in row["says"].items()}}
         task = row["task"] if row["task"] in TASKS else "serve"
-        chat = {"inference.max_model_len": "8192"} if task == "gguf" and not CHATS & said.keys() else {}
+        chat = {"inference.max_model_len": "8192"} if task in SERVED and not CHATS & said.keys() else {}
         whole = "full-fine-tune" if task == "full" and re.search("full|全", row["sentence"], re.IGNORECASE) else None
         wanted = (
             read_as({**with_task(said, task, frozenset(said)), **chat}), row.get("tool"), row.get("goal", whole),

@@ -105,6 +105,8 @@ class Tool:
     """Its keys as the file has them, from the words that `normalized` makes of them."""
     adapters: tuple[str, ...] = ()
     """Kinds of adapters that `written` has keys for."""
+    loads: Callable[[Any], Any] | None = None
+    """Returns a config of what the tool loads as it is: a repository of weights in the config's format."""
     wants: Callable[[Any], Mapping[str, str]] | None = None
     """Returns, by path, what the tool needs besides the text in order to start."""
     implementations: tuple[str, ...] | None = None

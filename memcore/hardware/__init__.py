@@ -143,6 +143,10 @@ _COMPARED: Mapping[Place, frozenset[Place]] = {
     for place in ("datacentre", "workstation", "home", "laptop", "computer")
 }
 """Where accelerators may be found that stand for one: nobody replaces a server or a card with a laptop."""
+EXPORTED = frozenset({"a800-sxm-80gb", "h800-sxm-80gb", "h20-96gb", "h20-141gb", "l20", "rtx-6000d"})
+"""Variants that NVIDIA makes for China under export rules, which are not sold elsewhere."""
+AT_HOME = frozenset({"home", "laptop", "computer"})
+"""Places of accelerators on which people run models with llama.cpp."""
 _SEVERAL = 24
 """Gigabytes that a card of a home computer has, at least, for servers to be built with it."""
 _OLDEST = 7

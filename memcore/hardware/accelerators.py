@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -93,6 +95,21 @@ class Accelerator:
         return (int(head), int(tail)) if head.isdigit() else None
 
     @property
+    def line(self) -> str:
+        """What it is called in every size of its memory."""
+        return re.sub(r"[- ]\d+ ?GB$", "", self.name)
+
+    @property
+    def generation(self) -> int:
+        """A number that is higher for later architectures of NVIDIA and of Apple; 0 for others, which have two lines.
+
+        NVIDIA calls 8.9 Ada and 9.0 Hopper, both of 2022, and 10.0 to 12.1 Blackwell.
+        """
+        if self.version is not None:
+            return bisect_right(_GENERATIONS, self.version)
+        return int(self.capability.removeprefix("apple")) if self.stack == "metal" else 0
+
+    @property
     def alone(self) -> bool:
         """Whether its computer has no second one."""
         return self.place == "laptop" or self.stack == "metal"
@@ -103,6 +120,8 @@ class Accelerator:
         return self.major is None or self.major >= AMPERE
 
 
+_GENERATIONS = ((7, 0), (7, 5), (8, 0), (8, 9), (10, 0))
+"""The first compute capability of Volta, Turing, Ampere, Ada with Hopper, and Blackwell."""
 AMPERE = 8
 """The compute capability from which on NVIDIA's GPUs have bf16, and PyTorch has flash attention for them."""
 STACKS: Mapping[str, str] = {

@@ -170,6 +170,23 @@ tensors. Start with:
         "What fits (name a model, and `memcore plan --model NAME` shows the configs)",
         "放得下的方案（指定模型后用 `memcore plan --model NAME` 查看配置）",
     ),
+    "cli-name": ("model", "模型"),
+    "cli-tokens": ("tokens", "token 数"),
+    "cli-format": ("format", "格式"),
+    "cli-models-that-fit": (
+        (
+            "Well-known models that {server} serves to one user there, with {length} tokens at least and in the format "
+            "with most bits that fits. One whole: memcore plan {flags}"
+        ),
+        (
+            "{server} 可在该硬件上为一位用户运行的常见模型：至少 {length} 个 token，取放得下的最高位数格式。"
+            "查看完整方案：memcore plan {flags}"
+        ),
+    ),
+    "cli-no-model-fits": (
+        "None of the well-known models fits with {length} tokens.",
+        "常见模型均无法以 {length} 个 token 放下。",
+    ),
     "cli-plan-assumed": ("The plans assume {reason}.", "方案假定{reason}。"),
     "cli-no-plan": ("No plan fits as asked: {reason}.", "没有符合要求的方案：{reason}。"),
     "cli-memory": (

@@ -10,7 +10,7 @@ from typing import Any
 from memcore.config.kinds import Flag
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, settings_of
-from memcore.config.settings import Config
+from memcore.config.settings import MODEL, Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import Normalized
 from memcore.formats.shell import FILE, OUTSIDE
@@ -24,6 +24,7 @@ from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.serving.formats import IS_GGUF
 from memcore.serving.inference import Inference
+from memcore.serving.quantized import repository
 from memcore.serving.settings import ServerSettings
 from memcore.untrusted import parse_json
 
@@ -53,13 +54,25 @@ _MADE = ("fp32", "bf16", "fp16", "fp8", "nf4")
 """Formats that servers make of a 16-bit checkpoint while they load it (vllm, docs/features/quantization: fp8, bnb)."""
 
 
+def _loaded(config: Config) -> Config:
+    """Return a config of a repository that has the weights in a format which no server makes, where one is known."""
+    form = config.get(Inference.quantization)
+    found = None if form in (None, *_MADE) else repository(config.model, str(form))
+    return config if found is None else config.changed({MODEL: found, Inference.quantization: None})
+
+
 def _stored(config: Config) -> dict[str, str]:
     """Return a reason for a format that only a quantized checkpoint can have, where the model is none."""
     path, model = Inference.quantization, config.model
     made = config.get(path) in (None, *_MADE) or not isinstance(model, str)
     if made or _says_format(model):
         return {}
-    return {path: Message("name a repository with {} weights; the server does not quantize {}", config[path], model)}
+    form = str(config[path])
+    other = repository(model, form, alike=True)
+    if other is not None:
+        said = "name a repository with {} weights, such as {} of the same shapes; the server does not quantize {}"
+        return {path: Message(said, form, other, model)}
+    return {path: Message("name a repository with {} weights; the server does not quantize {}", form, model)}
 
 
 _METHOD, _TOKENS, _DRAFT = (f"--speculative-config.{each}" for each in ("method", "num_speculative_tokens", "model"))
@@ -504,6 +517,7 @@ VLLM = Tool(
     title="vLLM",
     syntax="argv",
     engines=("vllm",),
+    loads=_loaded,
     wants=_stored,
     program="vllm serve",
     takes_file=True,
@@ -579,6 +593,7 @@ SGLANG = Tool(
     title="SGLang",
     syntax="argv",
     engines=("sglang",),
+    loads=_loaded,
     wants=_stored,
     program="python -m sglang.launch_server",
     prefixes=("sglang.launch_server", "sglang serve"),

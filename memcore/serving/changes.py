@@ -31,6 +31,13 @@ class Halved:
 
 
 @dataclass(frozen=True, slots=True)
+class ForUsers:
+    """As many as there are users, or as the cache holds where nobody says how many; the server allows more."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     """A larger fraction of GPU memory for the server: the largest with which all that it holds stays on the GPU."""
 
@@ -45,11 +52,18 @@ class Utilization:
 
 
 @dataclass(frozen=True, slots=True)
+class Certain:
+    """The most that leaves room for what is outside the server's budget even at the high end, where that is less."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Doubled:
     """Twice the ranks share each matrix, on twice the GPUs."""
 
 
-How: TypeAlias = Becomes | Halved | Share | Utilization | Doubled
+How: TypeAlias = Becomes | Halved | ForUsers | Share | Utilization | Certain | Doubled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +94,18 @@ def larger_share(how: Share | Utilization) -> ServerChange:
     return ServerChange(title="A larger fraction of GPU memory", kind="free", note=_WHOLE, how=how)
 
 
+def shares(path: str) -> tuple[ServerChange, ServerChange]:
+    """Less of the GPU for the server, where the rest may need more; else more of it."""
+    smaller = ServerChange(
+        title="A smaller fraction of GPU memory",
+        kind="free",
+        note="memory outside the server's budget fits for certain; the cache is smaller",
+        how=Certain(path),
+        ladder=False,
+    )
+    return smaller, larger_share(Utilization(path))
+
+
 def fewer_tokens(path: str, least: int = 512) -> ServerChange:
     """Return what the server calls the tokens of a step, and the least that is advised."""
     return ServerChange(
@@ -90,6 +116,13 @@ def fewer_tokens(path: str, least: int = 512) -> ServerChange:
     )
 
 
+AS_USERS = ServerChange(
+    title="No more sequences per step than needed",
+    kind="free",
+    note="graphs and the sampler are made for your users alone, or for what the cache holds; further requests wait",
+    how=ForUsers(Inference.max_num_seqs),
+    ladder=False,
+)
 NO_DRAFT = ServerChange(
     title="No draft model",
     kind="latency",

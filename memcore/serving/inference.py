@@ -50,6 +50,14 @@ CACHE_DTYPES = Choice(
 )  # fmt: skip
 
 
+CHAT = 8192
+"""Tokens of a sequence where nobody says how many: few chats use all that a model allows, which servers would take.
+
+LM Studio and Ollama begin with 4,096 (ollama, docs/context-length.mdx: below 24 GiB of GPU memory); vLLM's guide sets
+8,192 where memory is short (vllm, docs/configuration/conserving_memory.md).
+"""
+
+
 class Inference(Section, path="inference"):
     """What is generated, for how many."""
 
@@ -198,3 +206,12 @@ class Inference(Section, path="inference"):
         default="none",
         advanced=True,
     )
+
+
+LENGTHS = (Inference.max_model_len, Inference.prompt_length, Inference.output_length, Inference.mean_length)
+"""Settings of which any one says how long sequences are."""
+
+
+def usual_length() -> str:
+    """Return what is said of sequences whose length is assumed."""
+    return Message("sequences of {:,} tokens, usual for chats; set it with --max-len", CHAT)

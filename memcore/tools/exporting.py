@@ -84,6 +84,7 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
     tool = tool_of(config) if to is None else _named(to)
     if not runs(tool, config):
         raise _not_run(tool, config, to)
+    config = tool.loads(config) if tool.loads is not None else config
     told = tool_config(tool, config, taken)
     text, read = _written(tool, told)
     back = _config_of(read)

@@ -24,6 +24,7 @@ from memcore.formats.content import content, described
 from memcore.i18n.page import explanation, label, say, translated
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, known, nearest_model
+from memcore.serving.inference import usual_length
 from memcore.serving.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _named(options: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str
 
 def _answered(question: Question, options: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str, ...]]:
     """Return the job that a sentence describes, and notes on it; set the command's own options that it names."""
-    from memcore.faces.goals.sentences import job_of, other_boards  # noqa: PLC0415 - most jobs are files, names and flags
+    from memcore.faces.goals.sentences import job_of, leaves_length, other_boards  # noqa: PLC0415 - most jobs are files, names and flags
 
     wanted, given = job_of(question), vars(options)
     taken = {name: text for name, text in question.options.items() if given.get(name, text) is None}
@@ -226,6 +227,8 @@ def _answered(question: Question, options: argparse.Namespace) -> tuple[Mapping[
         setattr(options, name, count(text) if name == _COUNTED else text)
     flags = [*((SETTINGS[path].flag, text) for path, text in wanted.items()), *taken.items()]
     notes = [Message("read as {}", " ".join(f"--{flag} {shlex.quote(text)}" for flag, text in flags))]
+    if leaves_length(question):
+        notes.append(Message("assumed: {}", usual_length()))
     if others := other_boards(question):
         notes.append(Message("{} may also mean {}", question.texts[Hardware.accelerator], joined(", ", others)))
     left = [*question.unread, *(text for name, text in question.options.items() if name == _COUNTED not in given)]

@@ -7,16 +7,19 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from memcore.config.engine import EngineSettings
-from memcore.config.settings import Config
+from memcore.config.settings import MODEL, Config
+from memcore.config.texts import from_texts
 from memcore.config.training import Training
 from memcore.errors import ConfigError
 from memcore.faces.cli.calibrating import add_assumptions
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json, share, width
 from memcore.faces.cli.describing import add_config, config_of
+from memcore.faces.render.fitting import fitting_data, fitting_text
 from memcore.faces.render.plans import plans_brief, plans_data, plans_text
 from memcore.formats.tool import Tool
 from memcore.messages import Message
 from memcore.questions.planning.bench import HEADROOM
+from memcore.questions.planning.fitting import WELL_KNOWN, fitting
 from memcore.questions.planning.plan import KEEP, plan
 from memcore.questions.planning.rows import GOALS, QUALITIES
 from memcore.tools import TOOLS, needed_by
@@ -65,6 +68,9 @@ def price(text: str) -> float:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    asked = _models_asked(options)
+    if asked is not None:
+        return _print_models(asked, as_data=options.json)
     config, tool = config_of(options), _tool(options)
     found = plan(
         _run_by(options.to, config), goal=options.goal or "fine-tune", quality=options.quality,
@@ -77,6 +83,24 @@ def _plan(options: argparse.Namespace) -> int:
     else:
         print(plans_text(found, options.tokens, options.price, width(), tool), end="")
     return DOES_NOT_FIT if found.none_because else FITS
+
+
+def _models_asked(options: argparse.Namespace) -> Config | None:
+    """Return the GPUs of a question about the models that they run; None of any other."""
+    from memcore.faces.goals.sentences import asks_for_models  # noqa: PLC0415 - most jobs are files, names and flags
+
+    texts = asks_for_models(options.config[0]) if len(options.config) == 1 else {}
+    return from_texts({**texts, MODEL: WELL_KNOWN[0]}) if texts else None
+
+
+def _print_models(hardware: Config, *, as_data: bool) -> int:
+    """Print the models that some GPUs run."""
+    found = [*fitting(hardware)]
+    if as_data:
+        print_json(fitting_data(found))
+    else:
+        print(fitting_text(found, hardware, width()), end="")
+    return FITS if found else DOES_NOT_FIT
 
 
 def _run_by(to: str | None, config: Config) -> Config:

@@ -72,6 +72,9 @@ BATCH = (
     rf"|微?批次?大小|批量|\bbs){_IS}"
 )
 """The micro-batch; not the global one."""
+IMAGES = r"(?<![\w.])(?:(\d{1,4})|an?)\s*(?:张\s*)?(?:images?|pictures?|图片?|图像)(?![\w])"
+SIZE = r"(?<![\w.])(\d{3,5})\s*[x×*]\s*(\d{3,5})(?!\d)(?:\s*(?:pixels?|px|像素))?"
+"""Images of a sequence, and how wide and high they are."""
 PROMPT = rf"\b(?:prompts?|input)(?:\s+(?:length|tokens?))?{_IS}|(?:提示词?|输入)(?:长度)?{_IS}"
 OUTPUT = rf"\b(?:outputs?|completions?|answers?)(?:\s+(?:length|tokens?))?{_IS}|输出(?:长度)?{_IS}"
 _OF_DATA = r"(?!\s*(?:samples?|examples?|rows?|steps?|documents?|docs?|images?|iterations?|条|样本|步))"
@@ -119,6 +122,11 @@ TRAINS = (
 )
 PRE_TRAINS = r"\bpre-?train\w*\b|\bfrom\s+scratch\b|预训练|从头训练"
 RUNS = r"\b(?:run(?:s|ning)?|chat(?:ting)?|local(?:ly)?|use)\b|跑|运行|本地"
+MODELS = (
+    r"\b(?:which|what|best|biggest|largest)\b.*?\b(?:models?|llms?|run|runs|fits?|host|serve)\b"
+    r"|(?:哪些|哪个|什么|多大).{0,4}模型|[跑用]什么|[跑用]哪"
+)
+"""How people ask which models some GPUs run."""
 BITS = (
     r"(?<![\w-])(?:q([2-8])(?![\w-])|([2-8])[\s-]?bits?(?![\w-]|[\s-]+(?:paged[\s-]+)?(?:adam|lion|optim)))"
     r"|([2-8])\s*(?:比特|位(?:量化)?)"

@@ -16,15 +16,13 @@ from memcore.faces.goals import phrases
 from memcore.faces.goals.machines import machines, without
 from memcore.faces.goals.names import is_model, meanings, written
 from memcore.faces.goals.tasks import TASKS, with_task
-from memcore.hardware import BY_ID, usual_board
+from memcore.hardware import AT_HOME, BY_ID, usual_board
 from memcore.networks.catalog import catalog, known
 from memcore.records import dataclass
 from memcore.registry import SERVERS
-from memcore.serving.inference import Inference
+from memcore.serving.inference import CHAT, LENGTHS, Inference
 
 _SERVED = frozenset(name for name, task in TASKS.items() if task.engine)
-_AT_HOME = frozenset({"home", "laptop", "computer"})
-"""Places of accelerators on which people run models with llama.cpp."""
 _ENOUGH = 2
 """Settings that make a question of a text without an accelerator."""
 
@@ -49,7 +47,7 @@ def asked(sentence: str) -> Question | None:
     >>> asked("QLoRA Qwen3 8B on a 3090, batch 4").texts
     {'model': 'qwen3 8b', 'hardware.accelerator': '3090', 'training.micro_batch_size': '4'}
     """
-    if not re.search(r"\S\s+\S|[\u4e00-\u9fff]", sentence.strip()) or is_model(sentence):
+    if not _is_sentence(sentence) or is_model(sentence):
         return None
     reading = _Reading(sentence)
     reading.model()
@@ -65,6 +63,28 @@ def asked(sentence: str) -> Question | None:
     if said < _ENOUGH + ("model" not in reading.texts) and Hardware.accelerator not in reading.texts:
         return None
     return Question({**tool, **reading.texts}, task, reading.options, unread)
+
+
+def _is_sentence(text: str) -> bool:
+    return re.search(r"\S\s+\S|[\u4e00-\u9fff]", text.strip()) is not None
+
+
+def asks_for_models(sentence: str) -> Mapping[str, str]:
+    """Return the settings of a sentence that asks which models some GPUs run; empty for any other.
+
+    >>> asks_for_models("what can I run on a 3090?"), asks_for_models("run Qwen3 8B on a 3090")
+    ({'hardware.accelerator': '3090'}, {})
+    """
+    if not _is_sentence(sentence):
+        return {}
+    reading = _Reading(sentence)
+    reading.rest = machines(reading.rest, reading.texts)
+    reading.model()
+    sized = {Hardware.accelerator, Hardware.gpu_memory_gb} & reading.texts.keys()
+    if "model" in reading.texts or not sized or not re.search(phrases.MODELS, reading.rest, re.ASCII):
+        return {}
+    reading.count(Inference.max_model_len, *phrases.LENGTHS)
+    return reading.texts
 
 
 class _Reading:
@@ -153,7 +173,7 @@ class _Reading:
 
     def _run(self) -> str:
         """Return how a model is run on the GPUs that are named: at home with llama.cpp."""
-        at_home = self._places() and self._places() <= _AT_HOME
+        at_home = self._places() and self._places() <= AT_HOME
         return "gguf" if at_home and Inference.batch_size not in self.texts else "serve"
 
     def _places(self) -> set[str]:
@@ -167,12 +187,22 @@ class _Reading:
             self.options["tokens"] = re.sub(r"\s", "", found[1])
         for path, pattern in phrases.COUNTED.items():
             self.count(path, pattern)
+        self.images(served=task in _SERVED)
         if EngineSettings.zero_stage in self.texts:
             self.texts[EngineSettings.type] = "deepspeed"
         if task in _SERVED:
             self._served(phrases.GGUF_OF_BITS if task == "gguf" else phrases.WEIGHTS_OF_BITS)
         else:
             self._trained()
+
+    def images(self, *, served: bool) -> None:
+        """Read the images of a sequence, and their size where they are square; servers profile with the largest."""
+        if found := self.take(phrases.IMAGES):
+            self.texts[Inference.images_per_sequence if served else Training.images_per_sequence] = found[1] or "1"
+            size = re.search(phrases.SIZE, self.rest, re.ASCII)
+            if size is not None and size[1] == size[2] and not served:
+                self.texts[Training.image_size] = size[1]
+                self.rest = without(self.rest, size)
 
     def _served(self, of_bits: Mapping[str, str]) -> None:
         self.count(Inference.prompt_length, phrases.PROMPT)
@@ -347,17 +377,14 @@ def job_of(question: Question) -> dict[str, str]:
     job = written(with_task(question.texts, question.task or "full", frozenset(question.texts)))
     if boards := _boards(question):
         job[Hardware.accelerator] = boards[0]
-    if question.task == "gguf" and not any(path in job for path in _TOKENS):
-        job[Inference.max_model_len] = _CHAT
+    if leaves_length(question):
+        job[Inference.max_model_len] = str(CHAT)
     return job
 
 
-_TOKENS = (Inference.max_model_len, Inference.prompt_length, Inference.output_length)
-_CHAT = "8192"
-"""Tokens of a chat at home where a sentence names none: few use all that a model allows, which llama.cpp would take.
-
-LM Studio and Ollama begin with 4,096 (ollama, docs/context-length.mdx: below 24 GiB of GPU memory).
-"""
+def leaves_length(question: Question) -> bool:
+    """Return whether a question about a server leaves open how long sequences are."""
+    return question.task in _SERVED and not any(path in question.texts for path in LENGTHS)
 
 
 def other_boards(question: Question) -> Sequence[str]:

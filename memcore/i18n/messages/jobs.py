@@ -176,7 +176,9 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "its processor also accepts other sizes": "其处理器也接受其他尺寸",
     "every image is resized to {side}": "每张图像缩放到 {side}",
     "larger images are resized to {side}": "更大的图像缩放到 {side}",
-    "the images alone take {tokens} tokens": "仅图像就占 {tokens} 个 token",
+    "the images alone take {tokens} tokens, so set training.sequence_length above that": (
+        "仅图像就占 {tokens} 个 token，请将 training.sequence_length 设得更大"
+    ),
     # Engines
     "several GPUs": "多块 GPU",
     "engine.type {engine} has no versions": "engine.type {engine} 没有版本之分",

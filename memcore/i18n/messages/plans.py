@@ -65,7 +65,6 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "experts learn nothing": "专家不学习",
     "experts learn nothing, and their weights are rounded like the others": "专家不学习，其权重与其他权重一样舍入",
     "Experts quantized too, LoRA on attention only": "专家也量化，仅注意力层用 LoRA",
-    "Quantized scales": "缩放因子也量化",
     "Unsloth quantizes the scales of NF4's blocks too": "Unsloth 也量化 NF4 各块的缩放因子",
     "Doubly quantized weights": "权重双重量化",
     "4.13 bits a weight instead of 4.5: scales are quantized too": "每个权重 4.13 位而非 4.5 位：缩放因子也量化",
@@ -74,6 +73,16 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "moments take two bytes each, and move to the host when the GPU is full": "矩各占 2 字节，显存不足时移到主机",
     "a global batch of {tokens} tokens, usual for a model of this size": "全局批量 {tokens} 个 token（此规模的常用值）",
     "set it with --grad-accum": "可用 --grad-accum 设定",
+    "sequences of {tokens} tokens, usual for chats": "序列长 {tokens} 个 token（聊天的常用值）",
+    "set it with --max-len": "可用 --max-len 设定",
+    "No more sequences per step than needed": "每步序列数不超过所需",
+    "graphs and the sampler are made for your users alone, or for what the cache holds": (
+        "CUDA Graph 与采样器只按用户数或缓存能容纳的序列数准备"
+    ),
+    "further requests wait": "更多的请求需排队",
+    "A smaller fraction of GPU memory": "降低显存比例",
+    "memory outside the server's budget fits for certain": "服务器预算之外的显存一定放得下",
+    "the cache is smaller": "缓存变小",
     "Experts quantized too": "专家也量化",
     "transformers 5 stacks experts in one tensor, which bitsandbytes leaves in 16 bits otherwise": (
         "transformers 5 把专家堆叠成一个张量，bitsandbytes 否则会让它保持 16 位"
@@ -107,7 +116,9 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "experts are distributed over GPUs": "专家分布到多块 GPU",
     "how the job is divided among the GPUs": "任务在各 GPU 之间的划分方式",
     "keeps the global batch size on this number of GPUs": "在该 GPU 数下保持全局批次大小不变",
-    "more memory for each GPU": "每块 GPU 的显存更大",
+    "more memory for each GPU: the next size of the same line, else the newest of its size": (
+        "每块 GPU 的显存更大：同系列的下一档，否则为该容量中最新的型号"
+    ),
     "activations grow with the sequence": "激活值随序列长度增长",
     "the cache grows with each token": "缓存随每个 token 增长",
     "two bytes of moments per parameter instead of four or eight": (

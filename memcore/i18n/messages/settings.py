@@ -197,6 +197,9 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     ),
     "run it on {accelerator}": "在 {accelerator} 上运行",
     "name a repository with {format} weights": "请换成权重为 {format} 的仓库",
+    "name a repository with {format} weights, such as {repository} of the same shapes": (
+        "请换成权重为 {format} 的仓库，例如形状相同的 {repository}"
+    ),
     "the server does not quantize {model}": "服务器不会量化 {model}",
     "set {variable} in the environment": "请设置环境变量 {variable}",
     "{tool} cannot set it to {value} next to the other settings": "{tool} 在其余设置下无法将其设为 {value}",

@@ -10,7 +10,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.parallelism import Parallelism
 from memcore.estimation import changed
 from memcore.serving.answers import utilization
-from memcore.serving.changes import Becomes, Halved, ServerChange, Share, Utilization
+from memcore.serving.changes import Becomes, Certain, ForUsers, Halved, ServerChange, Share, Utilization
 from memcore.serving.devices import has
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
@@ -28,10 +28,18 @@ def made(row: ServerChange, found: ServingEstimate) -> Iterator[Changes]:
             value = value_of(found.job.config, found.assumptions, path)
             if isinstance(value, int) and value // 2 >= least:
                 yield {path: value // 2}
+        case ForUsers(path):
+            value, pool = value_of(found.job.config, found.assumptions, path), found.pool
+            held = pool.users(found.asked_length) if pool is not None else None
+            users = found.job.basics.batch or max(held or 0, 1)
+            if not (isinstance(value, int) and value <= users):
+                yield {path: users}
         case Share(path):
             yield from _share(found, path)
         case Utilization(path):
             yield from _utilized(found, path)
+        case Certain(path):
+            yield from _certain(found, path)
         case _:
             job = found.job
             yield {
@@ -90,3 +98,9 @@ def _utilized(found: ServingEstimate, path: str) -> Iterator[Changes]:
         yield {path: int(100 * most.most) / 100}
     elif not found.fits and now < ceil(100 * most.least) / 100 < 1:
         yield {path: ceil(100 * most.least) / 100}
+
+
+def _certain(found: ServingEstimate, path: str) -> Iterator[Changes]:
+    most, now = utilization(found), value_of(found.job.config, found.assumptions, path)
+    if most is not None and isinstance(now, float) and most.least <= int(100 * most.most) / 100 < now:
+        yield {path: int(100 * most.most) / 100}

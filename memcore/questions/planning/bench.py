@@ -12,7 +12,7 @@ from memcore.config.knobs import Knob
 from memcore.config.settings import Config
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
-from memcore.hardware import BY_ID, Accelerator, alike
+from memcore.hardware import BY_ID, EXPORTED, Accelerator, alike
 from memcore.memory.estimate import Estimate
 from memcore.memory.host_phases import host_phases
 from memcore.questions.costs import Cost, cost_of, least_of
@@ -176,20 +176,44 @@ def at_last(bench: Bench, found: list[T], more: Iterator[T | None], most: int) -
 
 
 def larger(capacity: int, now: Accelerator | None) -> Iterator[Knob]:
-    """Accelerators with clearly more than these bytes, of the same vendor, each as a change.
+    """Accelerators with clearly more than these bytes, of the same vendor, each as a change, the smallest first.
 
-    Those come first that are found where the present one is, the smallest first; then only what has more than they do.
-    One that has bf16 is not replaced by an earlier one without: attention there has no fused kernels for it.
+    Those of the same line come first, then those that are found where the present one is, then only what has more than
+    these; last come earlier generations than its own. Of about the same size the newest counts, and where two have the
+    same memory the fastest. One that has bf16 is not replaced by one without, as attention there has no fused kernels.
     """
-    kinds = [
+    left = [
         each
         for each in alike(now)
-        if now is None or (each.vendor == now.vendor and (each.has_bf16 or not now.has_bf16))
+        if (now is None or (each.vendor == now.vendor and (each.has_bf16 or not now.has_bf16)))
+        and (each.id not in EXPORTED or (now is not None and now.id in EXPORTED))
     ]
-    for each in sorted(kinds, key=lambda each: (now is not None and each.place != now.place, each.usable)):
-        if each.usable > 1.05 * capacity:
-            capacity = each.usable
-            yield Knob(title=each.name, to=whole(each.id), why="more memory for each GPU", source=each.source)
+    while left := [each for each in left if each.usable > _CLEARLY * capacity]:
+        first = min(left, key=lambda each: (*_farness(each, now), each.usable))
+        rivals = [
+            each
+            for each in left
+            if _farness(each, now) == _farness(first, now) and each.usable <= _CLEARLY * first.usable
+        ]
+        best = max(rivals, key=lambda each: (each.generation, -each.nominal_gb, each.speed.tflops))
+        capacity = max(each.usable for each in rivals)
+        yield Knob(
+            title=best.name,
+            to=whole(best.id),
+            why="more memory for each GPU: the next size of the same line, else the newest of its size",
+            source=best.source,
+        )
+
+
+_CLEARLY = 1.05
+"""How much more memory makes another size."""
+
+
+def _farness(each: Accelerator, now: Accelerator | None) -> tuple[bool, bool, bool]:
+    """Return whether an accelerator is of another line, of an earlier generation, found elsewhere."""
+    if now is None:
+        return False, False, False
+    return each.line != now.line, each.generation < now.generation, each.place != now.place
 
 
 def usable_of(knob: Knob) -> int:

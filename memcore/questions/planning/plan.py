@@ -21,18 +21,19 @@ from memcore.memory.estimate import Estimate
 from memcore.messages import Message, joined, listed
 from memcore.questions.costs import Range, seconds_of
 from memcore.questions.describe import when
-from memcore.questions.planning.batches import with_usual_batch
 from memcore.questions.planning.bench import FEW, HEADROOM, Bench, Found, hosted
 from memcore.questions.planning.budget import Budget, budget_of
 from memcore.questions.planning.divisions import asked_of
 from memcore.questions.planning.rows import FULL, GOALS, QUALITIES
 from memcore.questions.planning.serving import Served, Servings
 from memcore.questions.planning.training import Candidate, Trainings
+from memcore.questions.planning.usual import with_usual_batch, with_usual_length
 from memcore.questions.roofline import roofline_for
 from memcore.questions.serving_speed import ServingSpeed, pace_unknown, serving_speed
 from memcore.questions.solving import Pieces
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
+from memcore.serving.inference import usual_length
 from memcore.tools import TOOLS, Exported, exported, loops_of, tools_of
 from memcore.units import format_bytes
 
@@ -285,7 +286,7 @@ class Planned:
     estimates: int
     """The number of estimates made."""
     assumed: str | None = None
-    """What the plans take for granted of a job that leaves it open, its global batch; None: nothing."""
+    """What the plans take for granted of a job that leaves it open: its global batch, a length; None: nothing."""
 
     def __repr__(self) -> str:
         """Return what the plans are called; `print` shows them whole."""
@@ -367,6 +368,9 @@ def plan_by_piece(
     if found.capacity is None:
         message = "a plan needs a GPU model; name one with --accelerator, or set --gpu-memory"
         raise ConfigError.at(Hardware.accelerator, message)
+    if isinstance(found, ServingEstimate):
+        usual = yield from bench.at(with_usual_length(asked, found))
+        found = usual if isinstance(usual, ServingEstimate) else found
     search, assumed = _search(asked, found, bench, tiers, goal)
     chosen: tuple[Proposal, ...] = ()
     known: dict[int, Proposal] = {}
@@ -393,7 +397,8 @@ def _search(
 ) -> tuple[Servings | Trainings, str | None]:
     """Return what looks for plans, and what it assumes."""
     if isinstance(found, ServingEstimate):
-        return Servings(asked, found, bench, tiers), None
+        shorter = found.job.config
+        return Servings(shorter, found, bench, tiers), None if shorter == asked else usual_length()
     job, assumed = asked_of(asked, found.job), None
     if goal == "pre-train":
         job, assumed = with_usual_batch(job, found.job.model.parameters)

@@ -24,6 +24,7 @@ from memcore.serving.changes import Becomes, ServerChange
 from memcore.serving.estimate import ServingEstimate
 from memcore.serving.inference import Inference
 from memcore.serving.job import server_of
+from memcore.serving.quantized import LIKE_AWQ, repository
 
 _ORDER = tuple(TIERS)
 _SHORTEST, _MOST_RANKS = 512, 64
@@ -126,7 +127,7 @@ class Servings:
             if (yield from self._is_heavy(starts, chosen)):
                 continue
             tight: Served | None = None
-            for cache, step in product(caches, steps):
+            for step, cache in product(steps, caches):
                 found = yield from self._best(starts, (*chosen, *cache, *step))
                 if found is None:
                     continue
@@ -149,13 +150,17 @@ class Servings:
                 yield tight
 
     def _spared(
-        self, found: _Found, starts: Sequence[_Start], rows: Sequence[ServerChange], step: Sequence[ServerChange]
+        self, found: _Found, starts: Sequence[_Start], rows: Sequence[ServerChange], steps: Sequence[ServerChange]
     ) -> Pieces[_Found]:
-        """Return the server without the first change of the step that safety does not need; else `found`."""
-        for row in step if len(step) > 1 else ():
-            fewer = yield from self._best(starts, (*rows, *(each for each in step if each is not row)))
-            if fewer is not None and self.bench.safe(fewer[0]) >= self.bench.safe(found[0]):
-                return fewer
+        """Return the server without changes of its steps that safety does not need, those of the server's own first.
+
+        All were tried at once: where they help, few of them are needed.
+        """
+        for row in steps:
+            fewer = tuple(each for each in steps if each is not row)
+            then = (yield from self._best(starts, (*rows, *fewer))) if fewer else None
+            if then is not None and self.bench.safe(then[0]) >= self.bench.safe(found[0]):
+                found, steps = then, fewer
         return found
 
     def _is_heavy(self, starts: Sequence[_Start], chosen: Sequence[ServerChange]) -> Pieces[bool]:
@@ -268,10 +273,11 @@ class Servings:
         for row in (*rows, *free):
             if row in free and self.bench.safe(found):
                 break
-            changes = next(made(row, found), None)
+            changes = next((_as_stored(each, found) for each in made(row, found)), None)
             then = None if changes is None else (yield from self.bench.with_(found.job.config, changes))
             if changes is not None and isinstance(then, ServingEstimate):
-                found, knobs = then, (*knobs, _knob(row, dict(changes)))
+                if row not in free or _room(then) > _room(found) or self.bench.safe(then):
+                    found, knobs = then, (*knobs, _knob(row, dict(changes)))
             elif row.kind == "precision":
                 return None
         return found, knobs
@@ -490,6 +496,15 @@ def _is_cache(row: ServerChange) -> bool:
     return row.kind == "precision" and not _is_weights(row)
 
 
+def _as_stored(changes: Mapping[str, object], found: ServingEstimate) -> Mapping[str, object]:
+    """Return changes with AWQ as another format of 4 bits where repositories of the model have that alone."""
+    if changes.get(Inference.quantization) != LIKE_AWQ[0]:
+        return changes
+    able = (each for each in LIKE_AWQ if repository(found.job.config.model, each, alike=True))
+    return {**changes, Inference.quantization: next(able, LIKE_AWQ[0])}
+
+
 def _knob(row: ServerChange, changes: dict[str, object]) -> Knob:
-    lossy = row.kind in ("precision", "job")
-    return Knob(title=row.title, to=changes, why=row.note, quality=row.note if lossy else "", source=row.kind)
+    lossy, form = row.kind in ("precision", "job"), changes.get(Inference.quantization)
+    title = Message("Weights in {}", form) if form in LIKE_AWQ[1:] and _is_weights(row) else row.title
+    return Knob(title=title, to=changes, why=row.note, quality=row.note if lossy else "", source=row.kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from itertools import islice
@@ -293,7 +293,9 @@ class Trainings:
                 if not has_code(way, self.asked.config, _merged(rows)):
                     continue
                 if moves:
-                    yield from (Frame(self.asked, way, method, rows, each, tier=tier) for each in way.transfers)
+                    said = {**self.asked.config.values, **_merged(rows)}
+                    useful = (each for each in way.transfers if _agrees(each, said))
+                    yield from (Frame(self.asked, way, method, rows, each, tier=tier) for each in useful)
                 else:
                     yield Frame(self.asked, way, method, rows, tier=tier)
 
@@ -656,6 +658,11 @@ def _row_of(knob: Knob, job: Job) -> Knob | None:
     if own is None or not _applies(knob, job):
         return None
     return replace(knob, to={**knob.to, **own}) if own else knob
+
+
+def _agrees(knob: Knob, said: Mapping[str, object]) -> bool:
+    """Return whether a row applies next to what a job and its method say."""
+    return all(said.get(path) in values for path, values in knob.when.items())
 
 
 def _applies(knob: Knob, job: Job) -> bool:

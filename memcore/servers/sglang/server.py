@@ -29,7 +29,7 @@ from memcore.servers.sglang.towers import captures_prompts, fraction_left, kept_
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec
-from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
+from memcore.serving.changes import AS_USERS, PAGED, Share, fewer_tokens, larger_share
 from memcore.serving.checkpoint import MODEL_OPT
 from memcore.serving.devices import desktop, integrated
 from memcore.serving.entries import ledger, observed, spread, tensor
@@ -644,6 +644,7 @@ SERVER = Server(
     pools_every_layer=True,  # sglang, srt/mem_cache/memory_pool.py: `layer_num` buffers
     speed=_SPEED,
     changes=(
+        AS_USERS,
         larger_share(Share(SglangSettings.mem_fraction_static)),
         fewer_tokens(SglangSettings.chunked_prefill_size),
         *PAGED,

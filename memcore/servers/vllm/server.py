@@ -58,7 +58,7 @@ from memcore.servers.vllm.startup import Start, fails, refusals, too_long
 from memcore.servers.vllm.versions import NEWEST
 from memcore.serving import counted_towers
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
-from memcore.serving.changes import PAGED, Becomes, ServerChange, Utilization, fewer_tokens, larger_share
+from memcore.serving.changes import AS_USERS, PAGED, Becomes, ServerChange, fewer_tokens, shares
 from memcore.serving.checkpoint import MODEL_OPT, text_config
 from memcore.serving.devices import device_of, integrated, switched
 from memcore.serving.encoder import encoding, kept_images, limited, shown
@@ -671,7 +671,8 @@ SERVER = Server(
     oldest=(7, 0),  # vllm, docs/getting_started/installation: "compute capability 7.0 or higher"
     speed=SPEED,
     changes=(
-        larger_share(Utilization(VllmSettings.gpu_memory_utilization)),
+        AS_USERS,
+        *shares(VllmSettings.gpu_memory_utilization),
         ServerChange(
             title="No CUDA graphs",
             kind="latency",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from memcore.config.engine import EngineSettings
 from memcore.config.knobs import Knob, Settings, Way
+from memcore.config.training import Training
 from memcore.messages import Message
 from memcore.trace.changes import Change
 from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
@@ -17,7 +18,7 @@ _STAGE, _OPTIMIZER, _PARAMETERS = (
 _OPTIMIZER_TO_HOST = Knob(
     title="Optimizer on the host",
     to={_OPTIMIZER: "cpu"},
-    when={_OPTIMIZER: (None, "none")},
+    when={_OPTIMIZER: (None, "none"), Training.adapter.type: (None,)},  # an adapter's states are small
     why="optimizer states stay on the host, and the CPU runs the step",
     source="DeepSpeed 0.17, runtime/zero/offload_config.py and ops/adam/cpu_adam.py",
 )

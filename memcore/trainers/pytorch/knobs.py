@@ -90,7 +90,7 @@ Adapters are chosen in Python (components/lora.py); only releases of 2025 steppe
 (components/optimizer.py).
 """
 _SCALES = Knob(
-    title="Quantized scales",
+    title="Doubly quantized weights",
     to={Training.quantization: "nf4-double"},
     when={Training.quantization: ("nf4",)},
     why="Unsloth quantizes the scales of NF4's blocks too",

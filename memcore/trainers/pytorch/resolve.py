@@ -223,7 +223,8 @@ def images_of(read: Defaults, model: Model, sequence: int, code: LayerCode) -> t
     tokens = images * model.images.sizes(side)["nm"]
     if tokens > sequence:
         where = Training.sequence_length if images == 1 else paths[0]
-        read.refuse(where, "found {}; the images alone take {} tokens", sequence if images == 1 else images, tokens)
+        said = "found {}; the images alone take {} tokens, so set training.sequence_length above that"
+        read.refuse(where, said, sequence if images == 1 else images, tokens)
     return images, side
 
 

@@ -1,12 +1,15 @@
-"""The global batch of pre-training where a job leaves it open."""
+"""What plans assume where a job leaves it open: the global batch of pre-training, the length of sequences served."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.messages import Message
 from memcore.questions.planning.divisions import Asked
+from memcore.serving.estimate import ServingEstimate
+from memcore.serving.inference import CHAT, LENGTHS, Inference
 
 _USUAL = ((10**9, 2**19), (3 * 10**9, 2**20), (20 * 10**9, 2**21))
 """Parameters, and tokens of a step usual below them: GPT-3's from 0.76B to 13B (arXiv 2005.14165, table 2.1)."""
@@ -29,3 +32,10 @@ def with_usual_batch(asked: Asked, parameters: int) -> tuple[Asked, str | None]:
         sequences * asked.length,
     )
     return replace(asked, sequences=sequences), assumed
+
+
+def with_usual_length(config: Config, found: ServingEstimate) -> Config:
+    """Return a server with sequences of a usual length; the server itself if it says one, or allows none longer."""
+    if any(config.get(each) for each in LENGTHS) or found.job.basics.max_model_len <= CHAT:
+        return config
+    return config.changed({Inference.max_model_len: CHAT})
