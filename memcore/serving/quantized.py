@@ -19,7 +19,7 @@ _AWQ_OF_QWEN = (
 _GPTQ_OF_QWEN = (
     *(f"Qwen2.5-{size}B-Instruct" for size in ("0.5", "1.5", "3", "7", "14", "32", "72")),
     *(f"Qwen2.5-Coder-{size}B-Instruct" for size in ("0.5", "1.5", "3", "7", "14", "32")),
-    *(f"Qwen3-{size}" for size in ("0.6B", "1.7B", "30B-A3B", "235B-A22B")),
+    *(f"Qwen3-{size}" for size in ("30B-A3B", "235B-A22B")),
     "Qwen3.5-27B",
 )
 _FOUR_BITS_OF_RED_HAT = (
