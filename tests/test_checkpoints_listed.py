@@ -77,6 +77,9 @@ def test_only_the_header_of_a_file_is_read(tmp_path, capsys):
     assert main(["estimate", str(file), "--seq", "512", "--json"]) == 0
     file.write_bytes(b"\xff" * 64)
     assert main(["estimate", str(file)]) == 2
+    assert "is not a safetensors file" in capsys.readouterr().err
+    file.write_bytes(b"\xff" * 8 + b"{}")
+    assert main(["estimate", str(file)]) == 2
     assert "has a header longer than" in capsys.readouterr().err
 
 

@@ -712,11 +712,12 @@ def test_what_is_not_said_has_a_reason(tmp_path, capsys):
     path.write_text(json.dumps(job))
     assert main(["convert", str(path), "--to", "trainer"]) == 0
     assert capsys.readouterr().err.splitlines()[0] == (
-        "training.optimizer.name: transformers.TrainingArguments and TRL cannot set it to 'soap' next to the other settings"
+        "note: training.optimizer.name: transformers.TrainingArguments and TRL cannot set it to 'soap' next to the other "
+        "settings"
     )
     assert main(["convert", str(path)]) == 0
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "run: deepspeed --num_nodes 1 --num_gpus 2 train.py --deepspeed deepspeed.json"
+        "note: run: deepspeed --num_nodes 1 --num_gpus 2 train.py --deepspeed deepspeed.json"
     )
     with pytest.raises(
         ConfigError,

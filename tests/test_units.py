@@ -10,14 +10,14 @@ from memcore.units import GiB, format_bytes, parse_bytes, parse_count
 @pytest.mark.parametrize(
     ("text", "count"),
     [("8192", 8192), ("8k", 8192), ("8K", 8192), ("1M", 2**20), ("7B", 7 * 10**9), ("1.5e9", 1_500_000_000), ("0.5k", 512),
-     ("128x1024", 131072), ("4 × 2k", 8192), ("8,192", 8192), ("8_192", 8192), (" 12 ", 12)],
+     ("128x1024", 131072), ("4 × 2k", 8192), ("8,192", 8192), ("8_192", 8192), (" 12 ", 12), ("-3", -3)],
 )  # fmt: skip
 def test_counts(text, count):
-    """Thousands of tokens are powers of two, billions of parameters powers of ten, and factors multiply."""
+    """Thousands of tokens are powers of two, billions of parameters powers of ten, and factors multiply; a sign is for limits to refuse."""
     assert parse_count(text) == count
 
 
-@pytest.mark.parametrize("text", ["", "k", "8q", "1x", "ten", "1.5", "-3", "8k8", "1e999", "nan", "８"])
+@pytest.mark.parametrize("text", ["", "k", "8q", "1x", "ten", "1.5", "--3", "8k8", "1e999", "nan", "８"])
 def test_what_is_no_count(text):
     """Anything else is refused with the text as it was given."""
     with pytest.raises(ValueError, match="whole number"):

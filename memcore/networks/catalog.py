@@ -315,7 +315,7 @@ def bases_first(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda each: -sum(each in other for other in every))
 
 
-_WITH_SIZE = re.compile(r"(?:\d+x)?\d+(?:\.\d+)?b", re.IGNORECASE)
+_WITH_SIZE = re.compile(r"(?:\d{1,3}x)?\d{1,4}(?:\.\d{1,3})?b", re.IGNORECASE)
 _SHORTEST = 2
 _STORED = re.compile(r"aqlm|hqq|exl\d|quip|eetq|eagle|medusa|lora|[23]-?bit", re.IGNORECASE)
 """Words of names whose tensors are not those of the model in it."""

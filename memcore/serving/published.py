@@ -29,7 +29,7 @@ def as_published(model: str | Mapping[str, object]) -> tuple[str, int] | None:
     >>> as_published("Qwen/Qwen2.5-7B-Instruct-AWQ"), as_published("gpt2")
     (('awq', 5570747392), None)
     >>> as_published("openai/gpt-oss-20b"), as_published("unsloth/Qwen3-8B-GGUF:Q8_0")
-    (('mxfp4', 13761264768), ('q8_0', 8703623168))
+    (('mxfp4', 13761264768), ('q8_0', 8703561728))
     """
     raw: Mapping[str, object]
     if isinstance(model, Mapping):

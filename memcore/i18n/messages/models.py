@@ -14,6 +14,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "Unsloth's functions are supported only with training.adapter.type 'lora'": (
         "Unsloth 的函数仅支持 training.adapter.type 'lora'"
     ),
+    "Unsloth adapts only {names}, found {name}": "Unsloth 只为 {names} 添加适配器，此处为 {name}",
     "context parallelism has no kernel for these widths and heads in this dtype": (
         "上下文并行没有支持该 dtype、宽度和头数的 kernel"
     ),

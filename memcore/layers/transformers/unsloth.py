@@ -11,12 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.layers.transformers import liger, model, support, tables
+from memcore.messages import Message, joined
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention, FeedForward
 from memcore.networks.weights import Linear
 from memcore.tensors.tensor import Tensor
 from memcore.trace.code import LayerCode
 from memcore.trace.step import Batch, Step
+
+ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+"""Linear layers that Unsloth's functions for LoRA take (unsloth, models/llama.py, `accepted_modules`)."""
 
 
 def check(network: Network) -> None:
@@ -29,6 +33,11 @@ def check(network: Network) -> None:
             "Unsloth's functions are supported only with training.adapter.type 'lora'; use 'transformers' or 'liger'"
         )
         raise UnsupportedError(Training.implementation, message)
+    adapted = (linear.name.rpartition(".")[2] for linear in _linears(network) if linear.adapter_dtype is not None)
+    other = next((name for name in adapted if name not in ADAPTED), None)
+    if other is not None:
+        message = Message("Unsloth adapts only {}, found {!r}", joined(", ", ADAPTED), other)
+        raise UnsupportedError(Training.adapter.target_modules, message)
 
 
 def kernels(network: Network) -> Sequence[str]:

@@ -121,7 +121,7 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         advanced=True,
     )
     max_pixels = setting(
-        Integer(1, 1 << 28, unit="pixels"),
+        Integer(1, 1 << 28),
         "Pixels of an image",
         "Pixels of the largest image, for models whose images keep their size, such as Qwen's (max_pixels of "
         "--mm-processor-kwargs).",
