@@ -1,6 +1,7 @@
 """What plans change and leave, how they are ordered and shown; test_planned_recipes.py has jobs of published recipes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from test_planned_recipes import ADAPTER, AGAIN, FORMAT, FULL, LORA, NF4, OPTIMIZER, PRE, gpus, serve, train
@@ -10,10 +11,11 @@ from memcore.config.settings import Config
 from memcore.config.texts import from_texts
 from memcore.faces.cli import main
 from memcore.faces.goals.sentences import asks_for_models
-from memcore.faces.render.cards import plan_cards
+from memcore.faces.render.cards import heading, plan_cards
 from memcore.faces.render.page import EXAMPLE
 from memcore.faces.render.plans import plans_data, plans_text
 from memcore.hardware import BY_ID
+from memcore.i18n.page import say
 from memcore.questions.planning.bench import larger
 from memcore.questions.planning.fitting import fitting
 from memcore.questions.planning.rows import METHODS
@@ -182,6 +184,18 @@ def test_faces(capsys):
     assert found.plans[0].title in plans_text(found)
 
 
+def test_where_a_job_may_fit_only_what_is_sure_helps():
+    """The page's cards leave out plans as tight as the job; where all are tight, or the job is too large, all stay."""
+    lora = {"adapter": {"type": "lora", "rank": 16}, "activation_checkpointing": "full", "sequence_length": 4096}
+    found = plan(Config.from_dict({"model": "llama-3.1-8b", "training": lora, "hardware": {"accelerator": "rtx-4090"}}))
+    tight = [each for each in found.plans if not each.safe]
+    assert 0 < len(tight) < len(found.plans)
+    for certain, some in ((True, found), (False, found), (True, replace(found, plans=tuple(tight)))):
+        cards = plan_cards(some, certain=certain, done=True)
+        assert cards.count('data-safe="false"') == (0 if certain and some is found else len(tight))
+        assert heading(some, certain=certain) == say("ways-sure" if certain and some is found else "ways-plans")
+
+
 def test_what_is_offloaded_needs_a_host(capsys):
     """A plan that offloads says how much RAM a node needs, which is what `estimate` says of its config; others do not."""
     job = ["--model", "llama-3.1-8b", "--seq", "2048", "--accelerator", "rtx-4090", "--gpus", "1"]
@@ -201,7 +215,7 @@ def test_what_is_offloaded_needs_a_host(capsys):
     assert [each.host_room is None for each in found.plans] == [held <= 128 * 10**9 for held in on_host.values()]
     roomy = plan(train("llama-3.1-8b", 2048, gpus(1, "rtx-4090")), quality="same", rates={"host_room": 10**12})
     assert all(each.host_room is None for each in roomy.plans)
-    assert plan_cards(found, done=True).count(" of RAM on each node") == offloading
+    assert plan_cards(found, certain=False, done=True).count(" of RAM on each node") == offloading
 
 
 def test_days_and_money_by_hand(capsys):

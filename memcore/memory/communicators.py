@@ -34,6 +34,8 @@ _SHARP: Mapping[int, int] = {9: 16, 10: 32}
 """Channels over a switch that sums, by major compute capability (transport/nvls.cc)."""
 _SHARED = 2 * MiB
 """Of such a channel for each rank of the node: eight chunks of 128 KiB each way."""
+_HEADS = 32
+"""Ranks that a channel over the switch has at most (device.h, `NCCL_MAX_NVLS_ARITY`)."""
 _FEWEST = 3
 """Ranks of a node from which on the switch sums (`ncclNvlsInit`)."""
 
@@ -73,7 +75,7 @@ class Communicator:
         ranks = min(self.ranks, near // self.apart)
         if accelerator is None or not accelerator.speed.link or not self.rings or ranks < _FEWEST:
             return 0
-        return _SHARED * _SHARP.get(accelerator.major or 0, 0) * ranks
+        return _SHARED * _SHARP.get(accelerator.major or 0, 0) * min(ranks, _HEADS)
 
 
 def _channels(accelerator: Accelerator | None, *, across: bool) -> int:

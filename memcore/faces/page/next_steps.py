@@ -93,10 +93,13 @@ def _plans(config: Config, *, certain: bool) -> Iterator[dict[str, str]]:
         if found is None:
             yield {}
         elif found.plans:
-            yield {"ways": plan_cards(found, done=False)}
+            yield {"ways": plan_cards(found, certain=certain, done=False)}
         last = found or last
     if last is not None:
-        yield {"ways-heading": escape(heading(last, certain=certain)), "ways": plan_cards(last, done=True)}
+        yield {
+            "ways-heading": escape(heading(last, certain=certain)),
+            "ways": plan_cards(last, certain=certain, done=True),
+        }
 
 
 def _headroom(config: Config, found: Found) -> Iterator[dict[str, str]]:

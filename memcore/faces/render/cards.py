@@ -22,11 +22,16 @@ ELSEWHERE = ("work", "hardware")
 """Tiers that do not do what is asked on the hardware that there is."""
 
 
-def plan_cards(found: Planned, *, done: bool) -> str:
-    """Return the plans that change something, and why there is none where nothing keeps work and hardware."""
+def plan_cards(found: Planned, *, certain: bool, done: bool) -> str:
+    """Return the plans that help, and why there is none where nothing keeps work and hardware."""
     why = _limit(found) if done and found.none_because else ""
-    cards = "".join(_card(each) for each in found.plans if each.moves)
-    return f"{why}{_list('ways', cards, done=done)}"
+    return f"{why}{_list('ways', ''.join(map(_card, _helping(found, certain=certain))), done=done)}"
+
+
+def _helping(found: Planned, *, certain: bool) -> list[Proposal]:
+    """Return the plans that change something; `certain`: of these, if there are any, those that are sure to fit."""
+    changed = [each for each in found.plans if each.moves]
+    return [each for each in changed if each.safe and certain] or changed
 
 
 def headroom_buttons(every: Sequence[Headroom], *, done: bool) -> str:
@@ -75,7 +80,8 @@ def heading(found: Planned, *, certain: bool) -> str:
     """Return what the cards are: `certain` for a job that fits as expected, so that only plans that are sure help."""
     kept = [each for each in found.plans if each.moves and each.tier not in ELSEWHERE]
     if kept or not found.none_because:
-        return say("ways-sure" if certain else "ways-plans")
+        sure = certain and all(each.safe for each in _helping(found, certain=certain))
+        return say("ways-sure" if sure else "ways-plans")
     return say("ways-other" if found.plans else "ways-none")
 
 
