@@ -94,6 +94,8 @@ RIGHT: Mapping[str, Callable[[Any, Random], Any]] = {
     "Names": lambda kind, rng: rng.choice([rng.choice(NAMES), rng.sample(NAMES, 2)]),
     "Layout": _layout,
     "Version": lambda kind, rng: rng.choice(VERSIONS),
+    "Proportions": lambda kind, rng: rng.choice(["1", "3,1", "0,1", "17/13"]),
+    "TensorTypes": lambda kind, rng: rng.choice(["token_embd=q8_0", "output=q6_k,blk.0-7+9.ffn_down=q6_k"]),
     "ModelName": lambda kind, rng: "gpt2",
     "Text": lambda kind, rng: rng.choice(["peft", "trl", "accelerate", "4.57.1", "torchtune", "x"]),
     "Called": lambda kind, rng: rng.choice(["peft", "trl", "accelerate", "4.57.1", "torchtune", "x"]),

@@ -467,6 +467,7 @@ def test_an_example_how_far_it_goes_and_what_to_change(shared):
     assert int(longest) > int(before)
     most.click()
     expect(shared.locator(SEQUENCE)).to_have_value(longest)
+    expect(shared).to_have_url(re.compile(rf"&seq={longest}&"))
     expect(shared.locator("#verdict")).to_have_attribute("data-fits", "true")
     answered(shared, decode_fragment(shared.evaluate("location.hash.slice(1)")))
     shared.locator("#undo").click()

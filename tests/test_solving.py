@@ -117,7 +117,7 @@ def test_nothing_fits():
         (
             {"model": "llama-3.1-70b", "engine": "vllm", "inference": {"max_model_len": 8192},
              "hardware": {"num_gpus": 2, "accelerator": "h100-sxm-80gb"}},
-            "users", ("A larger fraction of GPU memory",), 3,
+            "users", ("No more sequences per step than needed",), 2,
         ),
         # Weights alone are too large
         ({"model": "llama-3.1-70b", "hardware": {"accelerator": "rtx-4090"}}, "micro-batch", None, None),
