@@ -7,6 +7,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
 _OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -24,7 +25,7 @@ _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
     "-gt": operator.gt,
     "-ge": operator.ge,
 }
-_COMPARISONS: Mapping[type, Callable[[int, int], bool]] = {
+COMPARISONS: Mapping[type, Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -91,8 +92,8 @@ def calculated(node: ast.expr) -> int:
     """Return what an expression gives. Raises ValueError for one that gives no integer."""
     if isinstance(node, ast.IfExp):
         return calculated(node.body if calculated(node.test) else node.orelse)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
-        return int(_COMPARISONS[type(node.ops[0])](calculated(node.left), calculated(node.comparators[0])))
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
+        return int(COMPARISONS[type(node.ops[0])](calculated(node.left), calculated(node.comparators[0])))
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:

@@ -22,10 +22,11 @@ from memcore.formats.assignments import (
     own_attribute,
     sifts,
 )
+from memcore.formats.conditions import COMPARISONS
 from memcore.formats.notebooks import tree_of
 from memcore.formats.objects import Objects, alive, constant, last, options, settle
 from memcore.formats.shell import variable_given
-from memcore.formats.tracked import Touch, touches
+from memcore.formats.tracked import Deed, Touch, touches
 from memcore.limits import NESTING
 from memcore.records import dataclass
 
@@ -52,12 +53,7 @@ _OPERATIONS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
 }
 _COMPARED: Mapping[type, Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+    **COMPARISONS,
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
     ast.Is: lambda left, right: left is right,
@@ -88,22 +84,12 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What a script does to an object that it keeps, before its last training."""
+class Change(Deed):
+    """A deed with what is known of its values."""
 
-    how: str
-    """`SETS`, `DELETES`, `CALLS`, `HANDS` or `OVERRIDES` (memcore/formats/tracked.py)."""
-    role: str
-    path: tuple[str, ...]
-    line: int
-    text: str
-    made: int
-    """The line of the call that makes the object; 0 for one that comes from elsewhere."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Of the method; for a part that is set, its name and its value, `$` and the name if only the run decides that."""
     first: Any = None
-    to: str = ""
-    """The function that it is handed to."""
 
 
 FREEZES, PARSED = "requires_grad_", "parse_args"
@@ -429,7 +415,7 @@ class _Known:
         elif isinstance(node, ast.Call):
             call = self.call(node)
             arguments, first = dict(call.arguments), call.first
-        return Change(touch.how, touch.role, touch.path, touch.line, touch.text, touch.made, arguments, first, touch.to)
+        return Change(touch.how, touch.role, touch.path, touch.line, touch.text, touch.made, touch.to, arguments, first)
 
     def _within(self, node: ast.stmt | ast.expr) -> bool:
         """Return whether a node is in a function."""

@@ -47,8 +47,8 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
-    """Something that is done to such an object or a part of it."""
+class Deed:
+    """Something that a script does to such an object or a part of it, before its last training."""
 
     how: str
     """`SETS` or `DELETES` a part, `CALLS` a method, `HANDS` it to a function, or `OVERRIDES` a method of its class."""
@@ -59,13 +59,19 @@ class Touch:
     text: str
     """The statement, shortened."""
     made: int
-    """The line in which the whole object is made."""
+    """The line of the call that makes the whole object; 0 for one that comes from elsewhere."""
+    to: str
+    """The last name of the function that the object is handed to; else empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touch(Deed):
+    """A deed as the script has it."""
+
     node: ast.AST
     """The call, the assignment or the deletion."""
     value: ast.expr | None = None
     """What a part is set to."""
-    to: str = ""
-    """The last name of the function that the object is handed to."""
 
 
 def touches(tree: ast.Module, makes: Callable[[str, str], str], never: Collection[int] = frozenset()) -> list[Touch]:
@@ -178,7 +184,7 @@ class _Walk:
             for each in node.body if role else ():
                 if isinstance(each, ast.FunctionDef):
                     whole = f"{node.name}.{each.name}"
-                    self.found.append(Touch(OVERRIDES, role, (each.name,), each.lineno, whole, 0, each))
+                    self.found.append(Touch(OVERRIDES, role, (each.name,), each.lineno, whole, 0, "", each))
         self.block([each for each in node.body if not isinstance(each, ast.FunctionDef)], deep + 1)
 
     def _look(self, node: ast.expr, statement: ast.stmt, deep: int) -> None:
@@ -229,7 +235,7 @@ class _Walk:
         text = ast.unparse(statement if isinstance(statement, ast.Assign | ast.AugAssign | ast.Delete) else node)
         text = " ".join(text.split())
         text = text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
-        self.found.append(Touch(how, kept.role, kept.path, line, text, kept.line, node, value, to))
+        self.found.append(Touch(how, kept.role, kept.path, line, text, kept.line, to, node, value))
 
     def _assign(self, target: ast.expr, value: ast.expr, node: ast.stmt) -> None:
         if isinstance(target, ast.Tuple | ast.List):

@@ -80,8 +80,8 @@ def _raise_elsewhere(found: Sequence[Call], known: Sequence[Call]) -> None:
         raise UnsupportedError(made.name, message, made.line, "training.adapter")
     before = before_training(found)
     brought = next((each for each in before if each.of in BROUGHT and each.arguments.get("is_trainable") is True), None)
-    anew = made is not None and any(each.name in KINDS_BY_CLASS for each in known)
-    if brought is not None and not anew and not any(each.name == "merge_and_unload" for each in before):
+    is_new = made is not None and any(each.name in KINDS_BY_CLASS for each in known)
+    if brought is not None and not is_new and not any(each.name == "merge_and_unload" for each in before):
         message = "its adapter in line {} is in another file: describe the adapter with {}"
         raise UnsupportedError(brought.of, message, brought.line, "training.adapter")
 
