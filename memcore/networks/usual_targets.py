@@ -1,7 +1,7 @@
 """The linear layers that get an adapter where nobody names them: libraries' own choices by family.
 
 Sources: peft 0.21, src/peft/utils/constants.py (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING and its relatives);
-litgpt/finetune/lora.py (`lora_query` and `lora_value`).
+litgpt/finetune/lora.py (`lora_query` and `lora_value`); unsloth, models/llama.py (`get_peft_model`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from memcore.messages import Message
 
+OF_UNSLOTH = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+"""Those of Unsloth, whose functions for LoRA take no others (`accepted_modules`): of attention, then of the MLP."""
 _QUERIES_AND_VALUES = ("q_proj", "v_proj")
 _FUSED = ("query_key_value",)
 _LORA: Mapping[str, Sequence[str]] = {

@@ -14,13 +14,11 @@ from memcore.layers.transformers import liger, model, support, tables
 from memcore.messages import Message, joined
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.usual_targets import OF_UNSLOTH
 from memcore.networks.weights import Linear
 from memcore.tensors.tensor import Tensor
 from memcore.trace.code import LayerCode
 from memcore.trace.step import Batch, Step
-
-ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-"""Linear layers that Unsloth's functions for LoRA take (unsloth, models/llama.py, `accepted_modules`)."""
 
 
 def check(network: Network) -> None:
@@ -34,9 +32,9 @@ def check(network: Network) -> None:
         )
         raise UnsupportedError(Training.implementation, message)
     adapted = (linear.name.rpartition(".")[2] for linear in _linears(network) if linear.adapter_dtype is not None)
-    other = next((name for name in adapted if name not in ADAPTED), None)
+    other = next((name for name in adapted if name not in OF_UNSLOTH), None)
     if other is not None:
-        message = Message("Unsloth adapts only {}, found {!r}", joined(", ", ADAPTED), other)
+        message = Message("Unsloth adapts only {}, found {!r}", joined(", ", OF_UNSLOTH), other)
         raise UnsupportedError(Training.adapter.target_modules, message)
 
 
