@@ -154,7 +154,8 @@ def padded_experts(job: ServingJob, chosen: Options, weights: Sequence[Entry]) -
             common = replace(first, shape=(), source=_PADS)
             yield replace(common, title="padding of experts' rows", text="256 B for each row", each=apart)
             text = "the first matrix of a layer less the copy of the second"
-            yield replace(common, title="free rest of copied experts' blocks", category=WORKSPACES, text=text, each=rest)
+            title = "free rest of copied experts' blocks"
+            yield replace(common, title=title, category=WORKSPACES, text=text, each=rest)
 
 
 def _apart(entry: Entry) -> int:

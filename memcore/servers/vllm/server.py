@@ -229,6 +229,7 @@ def _uncertain(
     """How much less the cache may get, also for reasons that no source has (images, other processes), and more."""
     lower, higher = uncertainty((entry for entry in within if entry.title != FIRST_START), job.basics.capacity)
     raw = job.basics.raw
+    higher += sum(entry.high - entry.bytes for entry in within if entry.title == FIRST_START)
     # A start is the first one or it is not: that does not even out with the rest.
     open_ones = [entry for entry in within if entry.title == FIRST_START and entry.low < entry.bytes]
     if open_ones:
