@@ -328,7 +328,8 @@ def test_a_whole_question_fills_the_sentence(text, wanted):
     assert visit.session.from_example == {}
 
 
-SENTENCES = [row for name in ("trial_sentences", "trial_sentences_second", "plan2_sentences") for row in truth(name)]
+WRITTEN_DOWN = ("trial_sentences", "trial_sentences_second", "plan2_sentences", "planb_questions")
+SENTENCES = [row for name in WRITTEN_DOWN for row in truth(name) if "task" in row]
 CHATS = set(LENGTHS)
 SERVED = {name for name, task in TASKS.items() if task.engine}
 PATHS = {"model": "model", **{setting.flag: path for path, setting in SETTINGS.items()}}
@@ -355,9 +356,9 @@ def test_sentences_are_read_whole():
         whole = "full-fine-tune" if task == "full" and re.search("full|全", row["sentence"], re.IGNORECASE) else None
         wanted = (
             read_as({**with_task(said, task, frozenset(said)), **chat}), row.get("tool"), row.get("goal", whole),
-            row.get("tokens"), " ".join(row.get("not_read", ())),
+            row.get("tokens"), row.get("batch_tokens"), " ".join(row.get("not_read", ())),
         )  # fmt: skip
-        said = [question.options.get(each) for each in ("to", "goal", "tokens")]
+        said = [question.options.get(each) for each in ("to", "goal", "tokens", "batch_tokens")]
         found = (read_as(job_of(question)), *said, " ".join(question.unread))
         if found != wanted:
             wrong[row["sentence"]] = (found, wanted)
