@@ -259,7 +259,7 @@ DATACENTRE: Sequence[Accelerator] = (
         (287.98, 287.98),
         "gfx950",
         OUT_OF_MEMORY,
-        Speed(2300, 8000, 8, 1075, UNCONFIRMED, UNCONFIRMED),
+        Speed(2300, 8000, 8, 1075, UNCONFIRMED, UNCONFIRMED, matmul=0.626),
     ),
     Accelerator(
         "mi355x",

@@ -60,8 +60,9 @@ def _models(session: Session, hardware: Config) -> Iterator[Patch]:
 
 
 def _noted(session: Session, markup: str) -> Patch:
-    session.fields.setdefault(MODEL, {})["note"] = markup
-    return {"fields": {MODEL: {"note": markup}}}
+    said: Patch = {"note": markup, "error": ""}
+    session.fields.setdefault(MODEL, {}).update(said)
+    return {"fields": {MODEL: said}}
 
 
 _PLACE: tuple[str, ...] = (Hardware.accelerator, Hardware.num_gpus, Hardware.gpu_memory_gb)
