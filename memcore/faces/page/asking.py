@@ -62,7 +62,7 @@ def _models(session: Session, hardware: Config) -> Iterator[Patch]:
 def _noted(session: Session, markup: str) -> Patch:
     said: Patch = {"note": markup, "error": ""}
     session.fields.setdefault(MODEL, {}).update(said)
-    return {"fields": {MODEL: said}}
+    return {"fields": {MODEL: said}, "html": {"problems": ""}, "hidden": {"problems": True}}
 
 
 _PLACE: tuple[str, ...] = (Hardware.accelerator, Hardware.num_gpus, Hardware.gpu_memory_gb)
