@@ -372,6 +372,24 @@ def test_words_of_a_question_that_are_not_read_are_told():
     assert [patch["say"] for patch in visit.patches if patch.get("say")] == ["未识别：3 epochs"]
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("what can I run on a 2 GB card?", "None of"),
+        ("which models fit on a 4 GB card with 32k context?", "Llama-3.2-1B-Instruct</a>"),
+    ],
+)
+def test_models_that_a_gpu_runs_are_links(text, wanted):
+    """Under the question, whose words are no model that is missing; the job stays."""
+    visit = Visit()
+    before = visit.session.config
+    visit.do("ask", value=text, texts={**visit.texts, "model": text}, entry=1)
+    last = [patch for patch in visit.patches if "fields" in patch][-1]
+    assert wanted in last["fields"]["model"]["note"]
+    assert last["hidden"] == {"problems": True}
+    assert visit.session.config == before
+
+
 def test_a_question_begins_a_job_of_its_own():
     """Whatever the page shows: it trains where the sentence does, and a card that is named by its size is no other's."""
     visit = Visit()
