@@ -50,6 +50,7 @@ WORDS_OF_SERVING: Mapping[str, tuple[str, str]] = {
     "serves-longest": ("Longest context for {count} users", "{count} 个用户的最长上下文"),
     "serves-tokens": ("{count} tokens", "{count} 个 token"),
     "serves-none": ("none", "没有"),
+    "serves-none-alone": ("none without other changes", "仅改格式放不下"),
     "serves-users-longest": ("Users at the full {count} tokens", "都用满 {count} 个 token 时的用户数"),
     "serves-users-mean": ("Users at a mean of {count} tokens", "平均 {count} 个 token 时的用户数"),
     "serves-fewest": ("Fewest GPUs of this kind", "该型号 GPU 的最少数量"),
