@@ -41,6 +41,8 @@ MODELS = {"megatron": MEGATRON, "megatron-fsdp": MEGATRON, "nanotron": LLAMA}
 OF_TOOLS = {"nemo": "llama-3.1-8b", "nemo-rl": "llama-3.1-8b"}
 """Models of tools that take only names, or only those that they have recipes of."""
 PAIRS = [(name, engine) for name, tool in TOOLS.items() if not tool.read_only for engine in tool.engines]
+EXAMPLES = 10
+"""Random jobs of each tool and engine; `python -m fuzzing --only trip` tries thousands, and checks more of each."""
 FOLLOW = {
     "hardware.num_gpus": "sizes of groups",
     "parallelism.data_parallel_size": "GPUs and the other sizes",
@@ -117,7 +119,7 @@ SIZES = [f"parallelism.{each}_parallel_size" for each in ("data", "tensor", "pip
 def test_there_and_back(name, engine):
     """Each setting is read again as it was, or is named among those that are not."""
 
-    @settings(max_examples=25)
+    @settings(max_examples=EXAMPLES)
     @given(jobs(engine))
     def check(config):
         config = of_loop(name, config)
@@ -145,7 +147,7 @@ def test_their_own_parsers_read_it(name, engine):
     """A file means to a library what it means here; a command line has no argument that its tool does not know."""
     tool = TOOLS[name]
 
-    @settings(max_examples=10)
+    @settings(max_examples=EXAMPLES)
     @given(jobs(engine))
     def check(config):
         written = exported(of_loop(name, config), name)

@@ -38,14 +38,14 @@ LENGTH = 100_000
 
 
 def seconds(done, *arguments):
-    """Processor time until something is read or refused; the best of three, since others use the machine too."""
+    """Processor time until something is read or refused; the best of three where it took long: others use the machine too."""
     best = float("inf")
     for _ in range(3):
         begun = time.process_time()
         with suppress(MemcoreError, ValueError):
             done(*arguments)
         best = min(best, time.process_time() - begun)
-        if best < 0.1:
+        if best < 0.5:  # the least that a test asks for
             break
     return best
 
