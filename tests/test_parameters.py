@@ -279,9 +279,13 @@ def test_the_catalog_is_large_and_generated():
 
 def test_the_catalog_keeps_its_word():
     """Each entry's count is what its config describes, under its hub id, in any case, and under its short name."""
-    counts = {hub_id: find_model(hub_id).parameters for hub_id in catalog()}
-    assert counts == {hub_id: entry["parameters"] for hub_id, entry in catalog().items()}
-    assert [each for each in counts if find_model(nickname(each)) is not find_model(each.upper())] == []
+    off, names = [], list(catalog())
+    for hub_id in names:
+        model = find_model(hub_id)
+        same = find_model(nickname(hub_id)) is model is find_model(hub_id.upper())
+        off += [] if same and model.parameters == catalog()[hub_id]["parameters"] else [hub_id]
+    assert len(names) > 1000
+    assert off == []
 
 
 @pytest.mark.parametrize(
