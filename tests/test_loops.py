@@ -542,7 +542,6 @@ def test_towers_alone_are_not_trained(text):
         ("TRL", "trl", "fsdp", "transformers", "full"),
         ("Megatron_Bridge", "megatron-bridge", "megatron", "transformer-engine", "none"),
         ("openrlhf", "openrlhf", "deepspeed", "transformers", "none"),
-        ("nobody's", "nobody's", "fsdp", "transformers", "none"),
     ],
 )
 def test_a_framework_named_alone_brings_its_own(named, called, engine, layers, policy):
@@ -557,7 +556,11 @@ def test_a_framework_named_alone_brings_its_own(named, called, engine, layers, p
     assert taken.get("engine.zero_stage", 2) == 2  # OpenRLHF's default
 
 
-def test_an_engine_is_no_framework():
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("nanotron", "is an engine: use --engine nanotron"), ("tranformers", r"known: transformers, .*'transformers'\?")],
+)
+def test_what_is_no_framework(name, said):
     """What to write instead is in the error."""
-    with pytest.raises(ConfigError, match="is an engine: use --engine nanotron"):
-        Config.from_dict({"model": "gpt2", "engine": {"framework": "nanotron"}})
+    with pytest.raises(ConfigError, match=said):
+        estimate({"model": "gpt2", "engine": {"framework": name}})
