@@ -471,6 +471,26 @@ def _autocasts(normalized: Mapping[str, Any], stored: bool) -> bool:
     return adapts(normalized) and (stored or dtype in ("bfloat16", "float16"))
 
 
+def _of_releases(found: Mapping[str, Any], normalized: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say what another release of transformers makes of weights for which no dtype is given.
+
+    Engines that shard cast the weights themselves. Source: transformers/modeling_utils.py, `from_pretrained` (4.57:
+    `torch.get_default_dtype()`; 5: `dtype="auto"`).
+    """
+    said = any(name in found for name in _LOADED) or PRECISION in normalized
+    if said or "model_name_or_path" not in found or normalized.get(ENGINE) in SHARDED:
+        return ()
+    if any(is_set(normalized.get(name)) for name in ("bf16", "fp16")):
+        return (Message("no dtype is given: weights are counted in fp32, as transformers 4 loads them; transformers 5 "
+                        "keeps the checkpoint's dtype, which dtype: auto says"),)  # fmt: skip
+    return (Message("no dtype is given: weights are counted in the checkpoint's, as transformers 5 loads them; "
+                    "transformers 4 loads them in fp32: --precision fp32"),)  # fmt: skip
+
+
+_LOADED = tuple(name for name in _PRECISIONS if name not in ("bf16", "fp16"))
+"""Keys that say in which dtype weights are loaded."""
+
+
 def _plain_dtype(normalized: dict[str, Any]) -> None:
     """fp32 weights, which autocast computes with in 16 bits where a key says so."""
     dtypes = {str(normalized.get(name)).removeprefix("torch.") for name in ("dtype", "torch_dtype")}
@@ -568,7 +588,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     stored = _stored_dtype(normalized)
     _plain_dtype(normalized)
     if not of_trl_alone:
-        return normalized, notes
+        return normalized, (*notes, *_of_releases(found, normalized))
     said = stored or any(name in normalized for name in _PRECISIONS)
     if not said and normalized.get(ENGINE) not in SHARDED:
         normalized[PRECISION] = "bf16-autocast"

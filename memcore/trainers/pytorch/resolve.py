@@ -43,6 +43,7 @@ from memcore.trainers.pytorch.expert_parallel import (
 )
 from memcore.trainers.pytorch.extension import Extension, extension_of
 from memcore.trainers.pytorch.frameworks import head_chunk
+from memcore.trainers.pytorch.frozen import undated
 from memcore.trainers.pytorch.layout import (
     STAGES,
     context_ranks,
@@ -72,7 +73,8 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     config, read = with_mixers(*understood(config))
     engine = _engine(read)
     extension = extension_of(read)
-    model = unscheduled(read, extension.convert(learning_model(read, _as_run(read, config), engine)), engine)
+    model = extension.convert(learning_model(read, _as_run(read, config), engine))
+    model = undated(read, unscheduled(read, model, engine), engine)
     model, checkpoints = checkpointing(read, model)
     _refuse_foreign(read, engine, model)
     num_gpus, shards = gpus_and_shards(read, engine)
