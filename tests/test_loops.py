@@ -119,7 +119,32 @@ READ = {
     '{"zero_optimization": {"stage": 3, "reduce_bucket_size": "auto", "max_live_parameters": 0}}': {
         "engine.hidden_size_buckets": True, "engine.stage3_prefetch_bucket_size": 50_000_000,
         "engine.stage3_max_live_parameters": 0},
+    '{"zero_optimization": {"stage": 2}, "optimizer": {"type": "AdamW", "params": {"torch_adam": true}}}': {
+        "training.optimizer.name": "adamw", "training.optimizer.implementation": "foreach"},
+    '{"zero_optimization": {"stage": 2}, "optimizer": {"type": "SGD", "params": {"momentum": 0.9}}}': {
+        "training.optimizer.momentum": 0.9},
 }  # fmt: skip
+
+NOTED = {
+    "swift sft --model Qwen/Qwen2.5-VL-3B-Instruct --tuner_type lora --freeze_vit false": "freeze_vit: adapters outside",
+    "model_name_or_path: Qwen/Qwen2.5-VL-3B-Instruct\nstage: sft\nfreeze_vision_tower: false\n":
+        "freeze_vision_tower: adapters outside",
+    "model_name_or_path: a/b\nbf16: true\nper_device_train_batch_size: 1\n": "counted in fp32, as transformers 4",
+    "model_name_or_path: a/b\nper_device_train_batch_size: 1\n": "the checkpoint's, as transformers 5 loads them",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NOTED)
+def test_what_is_noted(text):
+    assert any(NOTED[text] in note for note in imported(text).notes)
+
+
+def test_a_version_alone_is_that_of_transformers():
+    """And without one, the answer asks for it."""
+    job = {"model": "gpt2", "engine": {"framework_version": "4.57"}}
+    assert estimate(job).job.recipe.precision.parameter == "fp32"
+    asked = estimate({**job, "engine": {"framework": "transformers"}})
+    assert any("transformers 4 loads them in fp32" in warning for warning in asked.job.model.warnings)
 
 
 @pytest.mark.parametrize("text", READ)

@@ -256,6 +256,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "各层分布在同一进程的多块 GPU 上，暂不支持"
     ),
     "set NPROC_PER_NODE to {count}": "请将 NPROC_PER_NODE 设为 {count}",
+    "{keys}: adapters outside the language model, and what their layers save, are not counted": (
+        "{keys:s}：语言模型之外的适配器及其层保存的张量未计入"
+    ),
     "no dtype is given: weights are counted in fp32, as transformers 4 loads them": (
         "未给出 dtype：权重按 transformers 4 的加载方式计为 fp32"
     ),
