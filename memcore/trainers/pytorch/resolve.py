@@ -272,7 +272,12 @@ def _engine(read: Defaults) -> Engine:
         key = variant(read)
     engine = engine_of(key)
     first = (TorchSettings.use_orig_params, TorchSettings.limit_all_gathers, TorchSettings.backward_prefetch)
-    second = (TorchSettings.reshard_after_forward, TorchSettings.root_reshard_after_forward)
+    groups = (
+        ()
+        if isinstance(read.given(TorchSettings.reshard_after_forward), bool)
+        else (TorchSettings.reshard_after_forward,)
+    )
+    second = (*groups, TorchSettings.root_reshard_after_forward)
     for setting in second if engine.key else first:
         if engine.shards and read.given(setting) is not None:
             read.refuse(setting, "applies to engine.version {}", 2 if engine.key else 1)
