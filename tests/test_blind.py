@@ -312,6 +312,45 @@ def test_found_logs():
     assert [each.verdict for each in results if each.verdict is not None] == ["right"]
 
 
+STUDIES = truth("serveb_blind")
+"""55 readings and 30 outcomes, ten of them failures, of vLLM, llama.cpp and Ollama in 2025 and 2026, written down before they
+were predicted. First predictions: of 54 readings the median was 0.4 % off, the 90th percentile 75 %, 38 of 48 were in their
+range; of 26 with high confidence 0.1 %, 28 % and 15 of 20. 24 outcomes were right, five close and one unsafe, whose release and
+share are not stated. What was found: copies of experts on AMD's GPUs, XQA's workspace, latent attention without a kernel in
+llama.cpp. Open: 4.4 GiB of Qwen3-30B-A3B on MI300X, and an embedding table of Qwen2.5 in 16 bits."""
+
+
+def test_studies():
+    """A third of them; the accuracy page has all."""
+    check_written_down(STUDIES, 85)
+    chosen = STUDIES[::3]
+    results = predicted("serveb_blind", chosen.__contains__)
+    found = [each for each in results if each.error is not None and each.verdict is None]
+    assert median(abs(each.error) for each in found) < 0.01
+    assert sum(each.inside is False for each in found) <= 2
+    assert {each.verdict for each in results if each.verdict is not None} <= {"right", "close"}
+
+
+WIDE = truth("sgl_blind")
+"""27 readings and 11 outcomes of 25 starts of SGLang in 2025 and 2026, 15 with data-parallel attention, written down
+before they were predicted. First predictions: those 15 were refused; of the 15 readings of others the median was 21 %
+off, and 7 were in their range; four of four outcomes were right. As soon as data-parallel attention could be computed,
+the median of its 12 readings was 10 % off, four were in their range, and five of seven outcomes were right. What was
+found: logits of each graph before 0.5, FlashAttention's parts, RCCL's buffers, indexers' keys before 0.5.18, and
+repositories of DeepSeek-V4 in fp8 alone. Open: graphs of Kimi-K2 with DeepEP, of Llama 4 and of GLM-5.3-Flash, and two
+starts that run out of memory while graphs are captured."""
+
+
+def test_data_parallel_attention_of_sglang():
+    check_written_down(WIDE, 38)
+    results = predicted("sgl_blind")
+    certain = {each["id"] for each in WIDE if each["confidence"] != "low"}
+    found = [each for each in results if each.error is not None and each.verdict is None]
+    assert median(abs(each.error) for each in found) < 0.017
+    assert all(each.inside for each in found if each.id in certain and "kimi" not in each.id)
+    assert [each.verdict for each in results if each.verdict is not None].count("right") >= 9
+
+
 COMPLETE = truth("complete")
 """64 readings and 21 outcomes of starts whose command, release, GPU and checkpoint are stated, 36 and 13 of vLLM,
 written down before they were predicted. First predictions: of 41 readings
@@ -669,7 +708,7 @@ cache on MI300X in 0.4.2, mixes of quants that no table has, and a branch from b
 
 
 def test_others():
-    """Of what is sure only graphs of SGLang are off; beyond their range are a mix of quants and DeepSeek-R1 in SGLang 0.4."""
+    """Of what is sure only graphs of SGLang are off; beyond its range is a mix of quants."""
     check_written_down(OTHERS, 65)
     results = predicted("others_blind")
     assert all(each.predicted is not None for each in results)
@@ -677,7 +716,7 @@ def test_others():
     errors = sorted(abs(each.error) for each in found)
     assert median(errors) < 0.002
     assert errors[int(0.85 * len(errors))] < 0.15
-    assert sum(each.inside is False for each in found) == 3
+    assert sum(each.inside is False for each in found) == 1
     certain = {each["id"] for each in OTHERS if each["confidence"] == "high"}
     sure = sorted(abs(each.error) for each in found if each.id in certain)
     assert len(sure) == 12
