@@ -245,6 +245,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "{layers} 层，隐藏维度 {hidden}，前馈 {width}，词表 {words}"
     ),
     # Megatron-Core's arguments and layouts
+    "expected two numbers such as 127,0, found {value}": "应为两个数，例如 127,0，实际为 {value}",
+    "expected steps such as 0:768 250B:1536, found {value}": "应为阶梯，例如 0:768 250B:1536，实际为 {value}",
     "expected a number or a list of {count} zeros and ones, found {value}": (
         "应为数，或 {count} 个 0 与 1 的列表，实为 {value}"
     ),

@@ -36,7 +36,7 @@ from memcore.trainers.pytorch.torchtitan_commits import (
     WRAPS_BLOCKS_ALONE,
     is_among,
 )
-from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, Release, before
+from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, Release, before, loop_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +213,7 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     Sources: transformers/modeling_utils.py (4.57: `torch.get_default_dtype()`; 5: `dtype="auto"`), trl/trainer/utils.py
     (`create_model_from_path` loads in fp32) and trl/trainer/base_config.py (`bf16` unless `fp16`).
     """
-    name = str(read.given(EngineSettings.framework)).lower()
+    name = loop_of(read)
     if name == "trl":
         return "bf16-autocast", "TRL loads in fp32 and trains under autocast"
     if name == "transformers" and before(read, STARTS_NEW):
