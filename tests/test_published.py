@@ -24,7 +24,8 @@ from memcore.serving.encoder import shown
 pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
 FILES = [
-    Path(__file__).parent / f"truth/{name}.json" for name in ("published", "modelsa_published", "modelsb_published", "modelb_published")
+    Path(__file__).parent / f"truth/{name}.json"
+    for name in ("published", "modelsa_published", "modelsb_published", "modelb_published")
 ]
 PUBLISHED = {name: row for file in FILES for name, row in json.loads(file.read_text(encoding="utf-8")).items()}
 UNTRAINED = {
