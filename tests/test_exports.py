@@ -333,6 +333,11 @@ LINES = {
         of(training={"sequence_length": 1024}, hardware=EIGHT), None, ('fsdp: "full_shard auto_wrap"', "  version: 2")),
     "an optimizer without its implementation": (
         of(training={"sequence_length": 1024, "optimizer": {"name": "adamw-8bit"}}), None, ('optim: "adamw_bnb_8bit"',)),
+    "TRL's samples of GRPO, which have no length of their own": (
+        of(training={"sequence_length": 1024, "method": "grpo"}, hardware=EIGHT), "trainer",
+        ("num_generations: 8", "max_prompt_length: 768", "max_completion_length: 256")),
+    "TRL's pairs": (
+        of(training={"sequence_length": 1024, "method": "dpo"}, hardware=EIGHT), "trainer", ("max_length: 1024", "beta: 0.1")),
     "axolotl on several nodes": (
         of(training=LORA, engine={"type": "ddp"}, hardware={**EIGHT, "num_gpus": 16}), "axolotl",
         ("# run: accelerate launch --num_machines 2 --num_processes 16 -m axolotl.cli.train axolotl.yaml",

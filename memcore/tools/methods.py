@@ -334,8 +334,8 @@ def of_axolotl_method(found: Mapping[str, Any]) -> Told:
     return {**plain, **more, "sequence_len": max(whole, more[COMPLETION] + 1)}, notes
 
 
-_ANSWER = 1024
-"""LLaMA-Factory's `max_new_tokens`."""
+_ANSWER, _COMPLETIONS = 1024, 256
+"""LLaMA-Factory's `max_new_tokens`, and TRL's `max_completion_length`."""
 _WRITTEN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "llama-factory": {
         **{name: {"stage": name} for name in ("dpo", "kto", "ppo")},
@@ -348,6 +348,11 @@ _WRITTEN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "reward": {"reward_model": True},
     },
     "ms-swift": {"classify": {"task_type": "seq_cls"}},
+    "trainer": {
+        "dpo": {"beta": 0.1},
+        "kto": {"desirable_weight": 1.0},
+        "grpo": {"num_generations": 8, "max_length": None},
+    },
 }
 """Keys of methods by tool, where the method alone gives them; `of_axolotl_method` and others read them."""
 
@@ -364,10 +369,11 @@ _REWARDS: Mapping[str, str] = {
 def written(tool: str) -> Callable[[Config], Mapping[str, Any]]:
     """Return what writes the keys of a config's method and of its towers."""
     of_towers = keys_of_towers(tool)
-    return lambda config: {**of_towers(config), **_method_keys(tool, config)}
+    return lambda config: {**of_towers(config), **keys_of_method(tool, config)}
 
 
-def _method_keys(tool: str, config: Config) -> Mapping[str, Any]:
+def keys_of_method(tool: str, config: Config) -> Mapping[str, Any]:
+    """Return the keys that say a config's method to a tool; none where it has none for it."""
     name, length = config[Training.method.name], config[Training.sequence_length]
     keys = dict(_WRITTEN[tool].get(name or "", {}))
     if name == "ppo" and keys and length is not None:
@@ -376,6 +382,9 @@ def _method_keys(tool: str, config: Config) -> Mapping[str, Any]:
         adapted = "lora" if config[Training.adapter.type] else "api"
         kind = "full" if config[Training.method.reward_model] else adapted
         keys |= {"reward_model": _REWARDS[kind], "reward_model_type": kind}
+    if tool == "trainer" and name == "grpo" and length is not None:
+        answer = config[Training.method.completion_length] or min(_COMPLETIONS, length - 1)
+        keys |= {"max_prompt_length": length - answer, "max_completion_length": answer}
     copied = config[Training.method.reference] == "copy" and isinstance(config.model, str)
     if tool == "llama-factory" and keys and copied:
         keys["ref_model"] = config.model
