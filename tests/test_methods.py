@@ -132,6 +132,17 @@ def test_a_fused_loss_has_logits_of_one_pair():
     assert by_rule(rank, moment)["linear"] == pytest.approx(3 * logits(2), rel=0.05)
 
 
+def test_liger_makes_a_gradient_of_a_frozen_head():
+    """chunked_loss/fused_linear_ppo.py; what TRL calls of the model is below what accelerate wraps in autocast."""
+    method = {"name": "grpo", "completion_length": 512}
+    more = {"loss": "fused-linear", "precision": "bf16-autocast", "adapter": {"type": "lora"}}
+    rank = answer(method, {"type": "none", "framework": "trl", "framework_version": "0.26"}, **more).ranks[0]
+    found = by_rule(rank, next(moment for moment in rank.moments if moment.place == "objective"))
+    assert found["linear"] == 2 * logits(1, 512, size=4)
+    assert found["weight_gradient"] == 128256 * 2048 * 4
+    assert found["fused_loss_gradient"] > found["weight_gradient"]
+
+
 @pytest.mark.parametrize(
     ("framework", "version", "how"),
     [

@@ -98,6 +98,8 @@ def _fuses(recipe: Recipe, name: str) -> bool:
     """Return whether kernels compute head and loss.
 
     Liger's, and Unsloth's of GRPO (unsloth_zoo, rl_replacements.py); its other methods are the trainers' own.
+    Liger's run outside of autocast, which accelerate wraps around the forward of the whole model: they call the decoder
+    (trl 0.26, trainer/grpo_trainer.py, `_get_last_hidden_state`; 0.29, dpo_trainer.py, `_compute_loss_liger`).
     """
     return name == "grpo" if recipe.implementation == "unsloth" else recipe.loss.kind == "fused-linear"
 
@@ -184,8 +186,13 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
     name = str(read.given(_OF.name))
     _refuse_others(recipe, name)
     whole, fused, tiled = framework in _WHOLE, _fuses(recipe, name), recipe.loss.kind == "fused-head"
+    unsloths = recipe.implementation == "unsloth"
     if fused and (
-        method.scores or method.proximal or method.distills or method.divergence or recipe.precision.autocast
+        method.scores
+        or method.proximal
+        or method.distills
+        or method.divergence
+        or (unsloths and recipe.precision.autocast)
     ):
         raise UnsupportedError(
             _OF.name, "found {!r}, which is not supported yet with {}", name, "training.loss 'fused-linear'"
@@ -211,6 +218,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         taught=taught,
         rewards=bool(read.take(_OF.reward_model, False)),
         fused=fused,
+        learns_head=fused and not unsloths and framework not in _FLASH,
         tiled=tiled,
         pairs=method.pairs,
         measures=method.measures and not (whole or tiled or method.scores) and framework not in _FLASH,
@@ -219,7 +227,8 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         entropy=entropy,
         tempered=_tempers(read, framework, method) if not (method.scores or fused or tiled) else "",
     )
-    return replace(recipe, objective=objective)
+    precision = replace(recipe.precision, autocast=None) if fused else recipe.precision
+    return replace(recipe, objective=objective, precision=precision)
 
 
 def _reference(read: Defaults, model: Model, method: Method) -> str:
