@@ -176,6 +176,14 @@ def test_entropies_that_are_learned_from():
         answer({**method, "entropy": True})
 
 
+@pytest.mark.parametrize(("version", "loss"), [("1.14", "cross-entropy-fp32"), ("1.15", "fused-head")])
+def test_trl_fuses_heads_that_liger_leaves(version, loss):
+    """trl 1.15, trainer/rloo_trainer.py: Liger's other kernels run with TRL's own head."""
+    engine = {"type": "none", "framework": "trl", "framework_version": version}
+    found = answer({"name": "grpo", "completion_length": 512}, engine, implementation="liger")
+    assert found.ranks[0].job.recipe.loss.kind == loss
+
+
 def test_unsloth_never_has_logits_of_grpo():
     """unsloth_zoo, rl_replacements.py: head and loss are computed together; other methods are TRL's own."""
     base = {"implementation": "unsloth", "adapter": {"type": "lora"}}
@@ -185,7 +193,8 @@ def test_unsloth_never_has_logits_of_grpo():
 
 SCRIPTS = {
     "DPO": ("dpo", "beta=0.1, max_length=512"),
-    "GRPO": ("grpo", "num_generations=4, max_prompt_length=100, max_completion_length=412"),
+    "GRPO": ("grpo", "num_generations=4, max_prompt_length=100, max_completion_length=412, use_liger_kernel=True"),
+    "RLOO": ("grpo", "num_generations=4, max_prompt_length=100, max_completion_length=412, use_liger_kernel=True"),
     "KTO": ("kto", "max_length=512"),
     "Reward": ("reward", "max_length=512"),
     "GKD": ("distill", "max_length=512"),
@@ -194,7 +203,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_say_the_method(name):
-    """TRL's configs in Python."""
+    """TRL's configs in Python; RLOO has none of Liger's losses."""
     method, more = SCRIPTS[name]
     text = (
         f"from trl import {name}Config, {name}Trainer\n"
@@ -206,6 +215,7 @@ def test_scripts_say_the_method(name):
     assert (said if isinstance(said, str) else said["name"]) == method
     assert training["sequence_length"] == 512
     assert training["activation_checkpointing"]
+    assert training.get("loss") == ("fused-linear" if name == "GRPO" else None)
 
 
 def test_a_script_of_gkd_names_its_teacher():

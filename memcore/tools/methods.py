@@ -129,12 +129,13 @@ def _named_elsewhere(found: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> Told:
+    plain: dict[str, Any] = {}
+    if is_set(found.get("use_liger_kernel")) and method in ("dpo", "grpo"):
+        plain["*loss"] = "fused-linear"
     if method == _RLOO:
         found, method = {"beta": _RLOO_BETA, **found}, "grpo"
         notes = (*notes, "RLOO's update has the tensors of GRPO's, and is counted as one")
-    plain: dict[str, Any] = {METHOD: method}
-    if is_set(found.get("use_liger_kernel")) and method in ("dpo", "grpo"):
-        plain["*loss"] = "fused-linear"
+    plain[METHOD] = method
     if is_set(found.get("precompute_ref_log_probs")):
         plain[REFERENCE] = "precomputed"
     if method == "distill":

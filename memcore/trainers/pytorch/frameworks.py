@@ -264,11 +264,15 @@ def usual_reduction(read: Defaults) -> tuple[str, str] | None:
 
 _FUSES_HEAD: Mapping[str, Release] = {"sft": (1, 7), "dpo": (1, 14), "grpo": (1, 14), "kto": (1, 15)}
 """By method, the release of TRL whose loss takes log-probabilities without logits (trl/trainer/*_trainer.py)."""
+_FUSES_WITH_LIGER: Release = (1, 15)
+"""The release of TRL since which they do so where Liger's kernels run, whose own loss is switched off then."""
 
 
 def fuses_head(read: Defaults) -> bool:
     """Return whether a framework's trainer replaces the model's head."""
     since = _FUSES_HEAD.get(read.given(Training.method.name) or "sft")
+    if since is not None and read.given(Training.implementation) == "liger":
+        since = _FUSES_WITH_LIGER
     is_trl = str(read.given(EngineSettings.framework)).lower() == "trl"
     return is_trl and since is not None and not before(read, since, "trl")
 
