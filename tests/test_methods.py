@@ -268,13 +268,16 @@ READ = {
         "name": "grpo", "completion_length": 512, "reference": "copy"},
     "swift rlhf --rlhf_type grpo --model a/b --tuner_type full --beta 0 --use_vllm true --vllm_mode colocate": {
         "name": "grpo", "completion_length": 512, "rollout_share": 0.9},
+    "swift rlhf --rlhf_type grpo --model a/b --use_liger_kernel true": {"name": "grpo", "completion_length": 512},
+    "swift rlhf --rlhf_type kto --model a/b --use_liger_kernel true": {"name": "kto"},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("text", READ)
 def test_tools_say_the_method(text):
-    """TRL's, LLaMA-Factory's, axolotl's and ms-swift's own words for it."""
+    """TRL's, LLaMA-Factory's, axolotl's and ms-swift's own words for it; Liger's loss of GRPO."""
     found = imported(text)
+    assert (found.config["training"].get("loss") == "fused-linear") == ("use_liger" in text and "grpo" in text)
     said = found.config["training"]["method"]
     assert ({"name": said} if isinstance(said, str) else said) == READ[text]
     assert found.accounts.left_out == ()
