@@ -141,6 +141,10 @@ def test_liger_makes_a_gradient_of_a_frozen_head():
     assert found["linear"] == 2 * logits(1, 512, size=4)
     assert found["weight_gradient"] == 128256 * 2048 * 4
     assert found["fused_loss_gradient"] > found["weight_gradient"]
+    late = answer(method, {"type": "none", "framework": "trl", "framework_version": "1.5"}, **more).ranks[0]
+    found = by_rule(late, next(moment for moment in late.moments if moment.place == "objective"))
+    assert found["weight_gradient"] == 128256 * 2048 * 4
+    assert "linear" not in found
 
 
 @pytest.mark.parametrize(

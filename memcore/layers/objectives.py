@@ -86,7 +86,8 @@ def _fused(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> 
 
     Source: liger_kernel 0.6, chunked_loss/fused_linear_preference.py (chunks of one pair; gradients of hidden states
     and of the head, a frozen one too, are made in the forward pass, the head's once more for each chunk before it is
-    added), fused_linear_ppo.py (the same of one answer).
+    added), fused_linear_ppo.py (the same of one answer; 0.8: `_selective_logprob_backward`, whose tiles of 4,096 words
+    are gone when the gradient of the head is cast).
     """
     hidden = _forward(step, batch, outputs, objective)
     kept = _hidden_of_reference(step, batch, outputs, objective)
@@ -98,10 +99,13 @@ def _fused(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> 
         needs = learns or objective.learns_head
         results = [like(hidden, "fused_loss_gradient")]
         results += [new(tape, weight.shape, weight.dtype, "fused_loss_gradient")] if needs else []
-        rows: Shape = (2 if objective.pairs else 1, length, *weight.outer)
-        made = [new(tape, rows, hidden.dtype, "linear") for _ in range(3 if kept else 2)]
-        made += [new(tape, weight.shape, weight.dtype, "weight_gradient")] if needs else []
-        del made
+        if objective.streams_words:
+            to(new(tape, weight.shape, "fp32", "weight_gradient"), weight.dtype)
+        else:
+            rows: Shape = (2 if objective.pairs else 1, length, *weight.outer)
+            made = [new(tape, rows, hidden.dtype, "linear") for _ in range(3 if kept else 2)]
+            made += [new(tape, weight.shape, weight.dtype, "weight_gradient")] if needs else []
+            del made
         loss = new(tape, (), "fp32", "fused_loss")
         attach([loss], [hidden, weight], save(tape, *results), lambda g, s: [s[0], s[1] if learns else None])
     return loss

@@ -85,6 +85,8 @@ _AS_THEY_ARE = ("torchtune", "verl", "open-instruct", "nemo-automodel")
 _TAUGHT: Mapping[str, str] = {"trl": "jensen", "nemo-automodel": "forward-kl"}
 """How frameworks distill: with the generalized Jensen-Shannon divergence of fp32 logits (trl, experimental/gkd), or
 with the forward divergence next to the cross-entropy (NeMo Automodel, recipes/llm/kd.py); others as torchtune does."""
+_STREAMS_WORDS: Release = (5, 8)
+"""The first release of transformers after Liger 0.8 (April 30, 2026), whose loss of GRPO streams words."""
 _LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear", "fused-head")
 
 
@@ -197,6 +199,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         raise UnsupportedError(
             _OF.name, "found {!r}, which is not supported yet with {}", name, "training.loss 'fused-linear'"
         )
+    learns_head = fused and not unsloths and framework not in _FLASH
     reference = _reference(read, model, method)
     taught = _TAUGHT.get(framework, "") if method.distills else ""
     entropy = bool(read.given(_OF.entropy)) and not fused
@@ -218,7 +221,8 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         taught=taught,
         rewards=bool(read.take(_OF.reward_model, False)),
         fused=fused,
-        learns_head=fused and not unsloths and framework not in _FLASH,
+        learns_head=learns_head,
+        streams_words=learns_head and method.completes and not before(read, _STREAMS_WORDS),
         tiled=tiled,
         pairs=method.pairs,
         measures=method.measures and not (whole or tiled or method.scores) and framework not in _FLASH,
