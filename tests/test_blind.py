@@ -312,6 +312,26 @@ def test_found_logs():
     assert [each.verdict for each in results if each.verdict is not None] == ["right"]
 
 
+WIDE = truth("sgl_blind")
+"""27 readings and 11 outcomes of 25 starts of SGLang in 2025 and 2026, 15 with data-parallel attention, written down
+before they were predicted. First predictions: those 15 were refused; of the 15 readings of others the median was 21 %
+off, and 7 were in their range; four of four outcomes were right. As soon as data-parallel attention could be computed,
+the median of its 12 readings was 10 % off, four were in their range, and five of seven outcomes were right. What was
+found: logits of each graph before 0.5, FlashAttention's parts, RCCL's buffers, indexers' keys before 0.5.18, and
+repositories of DeepSeek-V4 in fp8 alone. Open: graphs of Kimi-K2 with DeepEP, of Llama 4 and of GLM-5.3-Flash, and two
+starts that run out of memory while graphs are captured."""
+
+
+def test_data_parallel_attention_of_sglang():
+    check_written_down(WIDE, 38)
+    results = predicted("sgl_blind")
+    certain = {each["id"] for each in WIDE if each["confidence"] != "low"}
+    found = [each for each in results if each.error is not None and each.verdict is None]
+    assert median(abs(each.error) for each in found) < 0.017
+    assert all(each.inside for each in found if each.id in certain and "kimi" not in each.id)
+    assert [each.verdict for each in results if each.verdict is not None].count("right") >= 9
+
+
 COMPLETE = truth("complete")
 """64 readings and 21 outcomes of starts whose command, release, GPU and checkpoint are stated, 36 and 13 of vLLM,
 written down before they were predicted. First predictions: of 41 readings
@@ -687,7 +707,7 @@ cache on MI300X in 0.4.2, mixes of quants that no table has, and a branch from b
 
 
 def test_others():
-    """Of what is sure only graphs of SGLang are off; beyond their range are a mix of quants and DeepSeek-R1 in SGLang 0.4."""
+    """Of what is sure only graphs of SGLang are off; beyond its range is a mix of quants."""
     check_written_down(OTHERS, 65)
     results = predicted("others_blind")
     assert all(each.predicted is not None for each in results)
@@ -695,7 +715,7 @@ def test_others():
     errors = sorted(abs(each.error) for each in found)
     assert median(errors) < 0.002
     assert errors[int(0.85 * len(errors))] < 0.15
-    assert sum(each.inside is False for each in found) == 3
+    assert sum(each.inside is False for each in found) == 1
     certain = {each["id"] for each in OTHERS if each["confidence"] == "high"}
     sure = sorted(abs(each.error) for each in found if each.id in certain)
     assert len(sure) == 12

@@ -101,9 +101,9 @@ def test_layouts_are_those_of_recipes(job, options, divisions):
 
 
 def test_what_a_full_cache_holds_is_said():
-    """A server that starts is not said to be too large: the cache of 256 long sequences is."""
-    found = plan(serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb"), "sglang", batch_size=256))
-    assert "of 256 sequences of 16,384 tokens" in found.none_because
+    """A server that starts is not said to be too large: the cache of 1,024 long sequences is."""
+    found = plan(serve("deepseek-v3", 16384, gpus(8, "h200-sxm-141gb"), "sglang", batch_size=1024))
+    assert "of 1024 sequences of 16,384 tokens" in found.none_because
     assert {each.tier for each in found.plans} == {"work", "hardware"}
 
 

@@ -39,6 +39,8 @@ READ = {
     SGLANG + "--speculative-algorithm EAGLE --speculative-eagle-topk 8 --speculative-num-draft-tokens 64": {TOKENS: 63},
     SGLANG + "--speculative-algorithm STANDALONE --speculative-draft-model-path Qwen/Qwen3-0.6B": {
         METHOD: "draft", DRAFT: "Qwen/Qwen3-0.6B"},
+    SGLANG + "--tp 8 --attn-dp-size 4 --enable-dp-lm-head": {
+        "parallelism.data_parallel_size": 4, "engine.enable_dp_attention": True, "engine.enable_dp_lm_head": True},
     SGLANG + "--kv-cache-dtype fp8_e5m2 --quantization w8a8_int8": {CACHE: "fp8", FORMAT: "int8"},
     VLLM + """--speculative-config '{"method": "dflash", "model": "x/y"}'""": {METHOD: "dflash", DRAFT: None},
     VLLM + "--spec-model z-lab/Qwen3-8B-DFlash-b16 --spec-tokens 15": {METHOD: "dflash", TOKENS: 15, DRAFT: None},

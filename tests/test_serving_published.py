@@ -718,11 +718,11 @@ def test_marlin_brings_a_workspace(accelerator, expected):
         ("0.4.3", "a100-sxm-80gb", 4, 0.85),
         ("0.4.3", "a100-sxm-80gb", 1, 0.88),
         ("0.4.10", "rtx-4090", 1, 0.877),
-        ("0.5.3", "a100-sxm-80gb", 2, 0.867),
+        ("0.5.2", "a100-sxm-80gb", 2, 0.867),
     ],
 )
 def test_sglangs_fraction_before_it_followed_from_the_chunk(version, accelerator, gpus, fraction):
-    """By the number of ranks before 0.4.7, by the GPU's memory before 0.5.4 (server_args.py)."""
+    """By the number of ranks before 0.4.7, by the GPU's memory before 0.5.3 (server_args.py)."""
     found = serve("qwen3-8b", engine="sglang", version=version, accelerator=accelerator, gpus=gpus)
     assert found.budget.line_title == f"mem_fraction_static {fraction:g}"
 

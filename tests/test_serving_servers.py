@@ -897,17 +897,53 @@ def test_data_parallel_attention():
     assert dense.ledger.sum("weights") == alone.ledger.sum("weights")
 
 
-def test_data_parallel_attention_is_refused():
-    """SGLang's divides a tensor-parallel group into several, which is not modelled."""
-    job = {
-        "model": "llama-3.1-8b",
-        "engine": {"type": "sglang", "enable_dp_attention": True},
-        "inference": {"max_model_len": 512},
-    }
-    with pytest.raises(
-        ConfigError, match="enable_dp_attention: found true, which is not supported yet; allowed: false"
-    ):
-        estimate(job)
+WIDE = {"engine": "sglang", "parallelism": {"tensor_parallel_size": 8, "data_parallel_size": 4}, "version": "0.5.23"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "dense", "shared", "head"),
+    [
+        ({}, 8, 8, 8),
+        ({"enable_dp_lm_head": True, "moe_dense_tp_size": 1}, 1, 8, 2),
+        ({"enable_expert_parallel": True, "moe_a2a_backend": "deepep"}, 8, 1, 8),
+    ],
+)
+def test_groups_of_data_parallel_attention(flags, dense, shared, head):
+    """Groups of two ranks split DeepSeek-V3's attention and embedding; 8,192 tokens of a chunk are 2,048 of each."""
+    found = serve(
+        "deepseek-v3", **WIDE, hardware={"accelerator": "b200", "num_gpus": 8}, enable_dp_attention=True, **flags
+    )
+
+    def taken(name):
+        return sum(
+            each.bytes for each in found.ledger.entries if name in each.module and "scales" not in str(each.title)
+        )
+
+    assert taken("q_b_proj.weight") == 61 * 1536 * 128 * 192 // 2
+    assert taken("embed_tokens") == 129_280 * 7168 * 2 // 2
+    assert taken("lm_head") == 129_280 * 7168 * 2 // head
+    assert taken("0-2.mlp.down_proj.weight") == 3 * 18_432 * 7168 // dense
+    assert taken("shared_experts.down_proj.weight") == 58 * 2048 * 7168 // shared
+    assert taken(".experts.down_proj") == 58 * 256 * 2048 * 7168 // 8
+    assert (found.pool.replicas, found.pool.bytes_each) == (4, 61 * 576 * 2)
+    assert found.job.options.chunk == 16384 // 4
+    reserved = 512 + 1.5 * 16384 + 1024 + 512 * (2 + 4 * 4.5) + (2048 if shared == 1 else 0)
+    reserved += 1.5 * 1024  # graphs of prompts
+    assert found.job.options.fraction == round(1 - reserved / (found.job.capacity // MiB), 3)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "flags", "said"),
+    [
+        ((8, 3), {}, "data_parallel_size: found 3, which must divide the tensor-parallel size"),
+        ((8, 4), {"version": "0.4.1"}, "data_parallel_size: found 4, but this release needs"),
+        ((8, 8), {"moe_dense_tp_size": 2}, "moe_dense_tp_size: found 2; allowed: 1, or the tensor-parallel size"),
+    ],
+)
+def test_data_parallel_attention_that_sglang_does_not_have(sizes, flags, said):
+    parallelism = dict(zip(("tensor_parallel_size", "data_parallel_size"), sizes, strict=True))
+    with pytest.raises(ConfigError, match=said):
+        serve("deepseek-v3", engine="sglang", hardware=H100, parallelism=parallelism, enable_dp_attention=True, **flags)
 
 
 @pytest.mark.parametrize(

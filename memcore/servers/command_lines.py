@@ -465,6 +465,9 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
     cache = str(normalized.get("--kv-cache-dtype"))
     if cache in _SGLANG_CACHES:
         normalized["--kv-cache-dtype"] = _SGLANG_CACHES[cache]
+    groups = next((normalized.pop(name) for name in _GROUPS if name in normalized), 1)
+    if groups != 1:  # since 0.5.22
+        normalized |= {"--dp-size": groups, "--enable-dp-attention": True}
     if normalized.pop("--enable-deepep-moe", False) is True:  # before 0.4.10
         normalized.setdefault(_ALL_TO_ALL, "deepep")
     if normalized.get(_ALL_TO_ALL) in ("deepep", "flashinfer"):
@@ -489,6 +492,7 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
     return normalized, (*shared, _taken("--speculative-draft-model-path", draft, algorithm))
 
 
+_GROUPS = ("--attn-dp-size", "--attention-data-parallel-size")
 _EP = ("--ep-size", "--ep", "--expert-parallel-size")
 _ALL_TO_ALL, _EXPERTS = "--moe-a2a-backend", "*experts"
 """Both share whole experts out over all ranks (server_args.py, `_handle_a2a_moe`)."""
@@ -629,6 +633,7 @@ SGLANG = Tool(
     normalized=_sglang,
     settles=(
         "--enable-deepep-moe",
+        *_GROUPS,
         "--speculative-num-steps",
         "--speculative-num-draft-tokens",
         "--speculative-eagle-topk",

@@ -139,6 +139,8 @@ class Server:
     """Kinds of parallelism that it has: `tensor`, `pipeline`, `data`, `context`."""
     lays_out: Callable[[Defaults, Layout], Layout] | None = None
     """What it makes of a group of ranks where a setting divides it otherwise than by matrices."""
+    data_within: Setting[bool] | None = None
+    """The setting by which data-parallel ranks are those of tensor parallelism, not further copies."""
     wide_experts: bool = False
     """Data-parallel ranks share experts: attention is data-parallel, and each rank has its own cache."""
     splits: bool = False
@@ -409,7 +411,7 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
     model = find_model(found.base)
     return _Served(
         model,
-        published(found.base),
+        published(found.base, found.format),
         found.format,
         found.base,
         server.state_dtype,
@@ -453,7 +455,8 @@ def _layout(read: Defaults, server: Server) -> Layout:
         elif given not in (None, 1):
             raise UnsupportedError(path, "found {}; not supported yet with {}", given, server.title)
     total = read.given(Hardware.num_gpus)
-    used = counts.get("tensor", 1) * counts.get("pipeline", 1) * counts.get("data", 1)
+    copies = 1 if server.data_within is not None and read.given(server.data_within) else counts.get("data", 1)
+    used = counts.get("tensor", 1) * counts.get("pipeline", 1) * copies
     if total is not None and total != used and server.parallel:
         if total % used == 0 and read.given(Parallelism.tensor_parallel_size) is None:
             counts["tensor"] = counts.get("tensor", 1) * (total // used)

@@ -41,7 +41,7 @@ def as_published(model: str | Mapping[str, object]) -> tuple[str, int] | None:
         if DYNAMIC.search(model):
             return None  # each leaves other layers in 16 bits
         # vLLM unpacks the scales of bitsandbytes' scales on loading; the file has them packed, as training does.
-        raw, name = published(named.base), named.frozen if named.format == "nf4" else named.format
+        raw, name = published(named.base, named.format), named.frozen if named.format == "nf4" else named.format
     network = find_model(model)
     try:
         stored = own_format(raw)

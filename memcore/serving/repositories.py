@@ -91,9 +91,15 @@ whose format Ministral 3's cards name.
 """
 
 
-def published(name: str) -> Raw:
-    """Return the config.json of a catalog entry as its repository has it."""
+def published(name: str, named: str | None = None) -> Raw:
+    """Return the config.json of a catalog entry as its repository has it, or another one that is named for a format.
+
+    >>> published("deepseek-ai/DeepSeek-V4-Flash", "fp8")["expert_dtype"]
+    'fp8'
+    """
     config: Raw = catalog()[name]["config"]
+    if named == "fp8" and _NATIVE.get(name) is _MIXED_FP4:
+        return {**config, **_MIXED_FP4, "expert_dtype": named}
     if name in _STRETCHED_NAMES:
         return {**config, "text_config": {**config["text_config"], "rope_scaling": _STRETCHED}}
     return {**config, **_NATIVE.get(name, {})}

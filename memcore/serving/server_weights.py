@@ -21,7 +21,7 @@ from memcore.serving.formats import BYTES
 from memcore.serving.job import ServingJob
 from memcore.serving.slots import TENSOR, layer_slots
 from memcore.serving.speculation import speculative_entries
-from memcore.serving.stages import Stage, stages
+from memcore.serving.stages import Layout, Stage, stages
 from memcore.serving.weights import CATEGORY, Storage, unsplit, weight_entries
 from memcore.symbols import Quotient, measure, product, round_up
 
@@ -53,8 +53,7 @@ def rank_weights(
     own kernels pad experts in MXFP4.
     """
     basics = job.basics
-    symbols = tuple(basics.layout.symbols.items())
-    entries = list(_loaded(basics.model, stage.count, stage.number, basics.dtype, basics.stored, symbols, towers))
+    entries = list(_loaded(basics.model, stage.count, stage.number, basics.dtype, basics.stored, basics.layout, towers))
     if basics.stored is not None and basics.stored.format.name == "mxfp4":
         kept = (each for each in entries if "mxfp4" not in each.title or ".experts." not in each.module)
         entries = [*kept, *_mxfp4(job, stage, tile, packs)]
@@ -74,12 +73,12 @@ def _loaded(
     number: int,
     dtype: str,
     stored: Stored | None,
-    symbols: tuple[tuple[str, int], ...],
+    layout: Layout,
     towers: bool,
 ) -> tuple[Entry, ...]:
     """Return the weights of one stage of `count`; lengths, users and caches do not change them."""
     stage = next(each for each in stages(model, count) if each.number == number)
-    storage = Storage(dtype=dtype, stored=stored, sizes={**model.sizes, **dict(symbols)})
+    storage = Storage(dtype=dtype, stored=stored, sizes={**model.sizes, **layout.symbols}, others=dict(layout.others))
     return tuple(weight_entries(model, stage, storage, towers=towers))
 
 
@@ -98,16 +97,19 @@ def _unused(job: ServingJob, stage: Stage) -> Iterator[Entry]:
 def _draft(job: ServingJob, stage: Stage) -> list[Entry]:
     """Return the draft model, whole on the last stage, sharded like the model that checks its tokens."""
     drafting, proposing = job.basics.drafting(), job.basics.speculation
+    others = dict(job.basics.layout.others)
     if not stage.samples:
         return []
     if drafting is None:
         if proposing is None:
             return []
         stored = job.basics.stored if proposing.quantized else None
-        storage = Storage(dtype=job.basics.dtype, stored=stored, sizes=job.basics.sizes, category="draft model")
+        storage = Storage(
+            dtype=job.basics.dtype, stored=stored, sizes=job.basics.sizes, others=others, category="draft model"
+        )
         return list(speculative_entries(proposing, job.model, storage))
     (whole,) = stages(drafting.model, 1)
-    storage = Storage(dtype=drafting.dtype, sizes=drafting.sizes, category="draft model")
+    storage = Storage(dtype=drafting.dtype, sizes=drafting.sizes, others=others, category="draft model")
     entries = list(weight_entries(drafting.model, whole, storage))
     return entries if job.config[EngineSettings.expandable_segments] else [*entries, unsplit(entries, "draft model")]
 

@@ -24,6 +24,10 @@ class Layout:
     """Ranks over which the tokens of a sequence's cache are shared out while decoding."""
     expert_parallel: bool = False
     """Whole experts are shared out over all tensor- and data-parallel ranks."""
+    experts: int | None = None
+    """Ranks that share experts out or split each of them, where they are others than these."""
+    others: tuple[tuple[str, int], ...] = ()
+    """Kinds of tensors that are split over another number of ranks than attention is."""
 
     @property
     def gpus(self) -> int:
@@ -34,8 +38,8 @@ class Layout:
     def symbols(self) -> Mapping[str, int]:
         """Values of the symbols by which shapes are divided."""
         if not self.expert_parallel:
-            return {"TP": self.tensor, "EP": 1, "ETP": self.tensor}
-        return {"TP": self.tensor, "EP": self.tensor * self.data, "ETP": 1}
+            return {"TP": self.tensor, "EP": 1, "ETP": self.experts or self.tensor}
+        return {"TP": self.tensor, "EP": self.experts or self.tensor * self.data, "ETP": 1}
 
 
 def vllm_partition(layers: int, stages: int) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
@@ -13,7 +14,7 @@ from memcore.serving.blocks import block
 from memcore.serving.checkpoint import Stored
 from memcore.serving.entries import simplified, tensor
 from memcore.serving.formats import BYTES, Format
-from memcore.serving.slots import Slot, first_slots, last_slots, layer_slots
+from memcore.serving.slots import TENSOR, Slot, first_slots, last_slots, layer_slots
 from memcore.serving.stages import Stage
 from memcore.serving.tower_slots import tower_slots
 from memcore.symbols import Shape, Total, product, spell
@@ -32,8 +33,15 @@ class Storage:
     sizes: Mapping[str, int]
     """The model's, and those of the layout."""
     category: str = CATEGORY
+    others: Mapping[str, int] = field(default_factory=dict)
+    """Kinds of tensors that are split over another number of ranks than attention is."""
     as_stored: bool = False
     """Tensors are as the checkpoint has them: not merged, vocabulary tables not padded."""
+
+    def sizes_of(self, slot: Slot) -> Mapping[str, int]:
+        """Return the sizes by which a slot is split."""
+        ranks = self.others.get(slot.kind)
+        return self.sizes if ranks is None else {**self.sizes, TENSOR: ranks}
 
 
 def weight_entries(model: Model, stage: Stage, storage: Storage, *, towers: bool = True) -> Iterator[Entry]:
@@ -92,7 +100,7 @@ def _format(slot: Slot, prefix: str, storage: Storage) -> Format | None:
 
 
 def _stored(slot: Slot, prefix: str, count: int, storage: Storage, chosen: Format | None) -> Iterator[Entry]:
-    sizes, name = storage.sizes, f"{prefix}{slot.name}"
+    sizes, name = storage.sizes_of(slot), f"{prefix}{slot.name}"
     shape = (*slot.leading, *_rows(slot, sizes), *slot.columns)
     if chosen is None:
         title = "matrix" if slot.is_matrix else "vector"

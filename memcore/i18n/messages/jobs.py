@@ -105,6 +105,10 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
         "值为 {ranks}，不能整除 {model} 的 {count} 个专家"
     ),
     "it must divide the {shards} ranks over which FSDP shards": "必须整除 FSDP 分片所用的 {shards} 个 rank",
+    "found {groups}, but this release needs the tensor-parallel size ({ranks})": (
+        "当前为 {groups}，但该版本需要张量并行大小（{ranks}）"
+    ),
+    "allowed: 1, or the tensor-parallel size ({ranks})": "允许：1，或张量并行大小（{ranks}）",
     "found {shared}, which must divide the tensor-parallel size ({ranks})": (
         "当前为 {shared}，必须整除张量并行大小（{ranks}）"
     ),

@@ -38,21 +38,25 @@ def layouts(config: Config, found: ServingEstimate, gpus: int) -> Iterator[Knob]
     node, server, sizes = node_of(config), found.job.server, found.job.basics.model.sizes
     if gpus > node and gpus % node == 0 and "pipeline" in server.parallel:
         yield _layout(
+            gpus,
             {_TENSOR: node, _STAGES: gpus // node},
             "Pipeline across nodes",
             "tensor parallelism stays within a node, and stages send only hidden states between nodes",
         )
     if "tensor" in server.parallel:
-        yield _layout({_TENSOR: gpus}, "Tensor parallel", "each matrix is split across all GPUs")
-    if server.wide_experts and sizes.get("E", 1) > 1:
+        yield _layout(gpus, {_TENSOR: gpus}, "Tensor parallel", "each matrix is split across all GPUs")
+    within = server.data_within
+    if (server.wide_experts or within is not None) and sizes.get("E", 1) > 1:
         for tensor in powers(min(gpus // 2, node)):
             if gpus % tensor == 0:
+                own: dict[str, object] = {_TENSOR: tensor, ServerSettings.enable_expert_parallel: True}
+                if within is not None:  # slices of all experts take the same bytes
+                    own = {_TENSOR: gpus, within: True}
+                elif tensor == 1:
+                    own[_TENSOR] = None
                 yield _layout(
-                    {
-                        _TENSOR: tensor if tensor > 1 else None,
-                        _DATA: gpus // tensor,
-                        ServerSettings.enable_expert_parallel: True,
-                    },
+                    gpus,
+                    {**own, _DATA: gpus // tensor},
                     "Data-parallel attention",
                     "each rank has a cache for its own users, and experts are distributed over all ranks",
                 )
@@ -60,20 +64,19 @@ def layouts(config: Config, found: ServingEstimate, gpus: int) -> Iterator[Knob]
 
 def replicas(found: ServingEstimate, gpus: int) -> Iterator[Knob]:
     """Whole copies of the model, the smallest first: each serves its share of the users."""
+    within = found.job.server.data_within
     if "data" in found.job.server.parallel and found.users > 1:
         for tensor in powers(gpus // 2):
             if gpus % tensor == 0:
+                to: dict[str, object] = {_TENSOR: tensor if tensor > 1 else None, _DATA: gpus // tensor}
                 yield _layout(
-                    {_TENSOR: tensor if tensor > 1 else None, _DATA: gpus // tensor},
+                    gpus,
+                    to if within is None else {**to, within: None},
                     "Replicas",
                     "fewer GPUs wait for each other at every layer, and each replica serves a part of the users",
                 )
 
 
-def _layout(to: dict[str, object], title: str, why: str) -> Knob:
+def _layout(gpus: int, to: dict[str, object], title: str, why: str) -> Knob:
     cleared: dict[str, object] = dict.fromkeys((_TENSOR, _STAGES, _DATA))
-    gpus = 1
-    for path in cleared:
-        size = to.get(path)
-        gpus *= size if isinstance(size, int) else 1
     return Knob(title=title, to={**cleared, **to, Hardware.num_gpus: gpus}, why=why, source="")

@@ -7,7 +7,7 @@ into tensors of their own, and until 0.5.12 the room stayed. Which kernels run u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from memcore.memory.ledger import Entry, Range
 from memcore.networks.parts import Experts
@@ -64,3 +64,19 @@ def left_behind(job: ServingJob, backend: str, number: tuple[int, ...], stage: S
                 ):
                     shape = (many, round_up(rows, 128), round_up(columns // _GROUP, 4))
                     yield tensor(title, CATEGORY, shape, 1, sizes, _SOURCE, copies=len(numbers), module="experts")
+
+
+DISPATCHED = 128
+"""SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK (sglang, srt/environ.py)."""
+
+
+def received(sizes: Mapping[str, int], itemsize: int) -> int:
+    """Return bytes of what experts receive while decoding, and make of it: room for every rank's tokens each.
+
+    Source: sglang 0.5.9, srt/layers/moe/moe_runner/deep_gemm.py (`_run_masked_gemm`), which frees what was read.
+
+    >>> received({"E": 256, "h": 7168, "m": 2048}, 1) // 2**20
+    512
+    """
+    rows, hidden, wide = DISPATCHED * sizes["E"], sizes["h"], sizes["m"]
+    return rows * max(itemsize * hidden + 2 * 2 * wide, itemsize * wide + 2 * hidden)

@@ -13,6 +13,8 @@ from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Attention
+from memcore.servers.sglang.attention import HEAD, gathers_logits, groups
+from memcore.servers.sglang.splits import accumulators
 from memcore.serving.captures import FORMER, PRESENT, count, kept, pool, summed_by_nccl
 from memcore.serving.devices import integrated
 from memcore.serving.entries import observed, tensor
@@ -32,25 +34,34 @@ _LATER = (0, 5)
 
 
 def graphs(
-    job: ServingJob, stage: Stage, step: Step, *, largest: int, prompts: int, number: tuple[int, ...]
+    job: ServingJob,
+    stage: Stage,
+    step: Step,
+    *,
+    largest: int,
+    prompts: int,
+    number: tuple[int, ...],
+    received: int = 0,
 ) -> list[Entry]:
     """Graphs of decoding, each of a whole step, and since 0.5.4 those of prompts, piece by piece, with their pool.
 
-    `largest`: sequences of the largest graph; `prompts`: tokens of the longest captured prompt, 0 if none is.
+    `largest`: sequences of the largest graph; `prompts`: tokens of the longest captured prompt, 0 if none is;
+    `received`: bytes of what a rank's experts receive and make of it.
 
     Prompts are captured up to a whole chunk, whose tensors the pool keeps: 2.84 GiB of Qwen3-32B on an H100 and 0.13
     for decoding, 2.32 GiB and 0.60 of Qwen3-8B. What SGLang leaves room for is less.
     """
     basics = job.basics
     pieces = prompt_sizes(prompts) if "lk" not in basics.sizes else 0
-    whole = _decoded(largest)
+    whole = len(list(_sizes(largest)))
     ranks = basics.layout.tensor
     found = count(stage, ranks, pieces=pieces, whole=whole, sums=summed_by_nccl(job))
     major = job.accelerator.major if job.accelerator else None
     former = integrated(job.accelerator) or (major is not None and major < _BLACKWELL)
     pooled = pool(step, stage, prompts if pieces else min(largest, step.sizes[TOKENS]))
-    # Decoding is captured with its logits, and in fp32; each stream has workspaces of cuBLAS.
-    pooled += largest * basics.sizes["V"] * 6 // ranks if stage.samples else 0
+    pooled += _logits(job, largest, number) if stage.samples else 0
+    pooled += (accumulators(job, stage, largest, number) + received) if largest else 0
+    # Each stream has workspaces of cuBLAS.
     pooled += 2 * dict(matmul_workspaces(job.accelerator))["cublas_workspace"]
     bounds = kept(job, FORMER if former else PRESENT, found, pooled, earlier=number < _LATER)
     if integrated(job.accelerator):
@@ -64,17 +75,33 @@ def graphs(
     return [observed("captured graphs", _CATEGORY, bounds, _HOOK, text, because), *_wrappers(job, stage, whole)]
 
 
+_LOGITS_SHARED = (0, 5)
+"""The first release but for 0.4.10.post2 whose graphs write their logits to one buffer (srt/model_executor/
+cuda_graph_runner.py, `next_token_logits_buffer`); before, each had its own, which later ones cannot use again."""
+
+
+def _logits(job: ServingJob, largest: int, number: tuple[int, ...]) -> int:
+    """Return bytes of logits, in the model's dtype as they are gathered, and in fp32 for each of a rank's sequences.
+
+    Source: sglang, srt/layers/logits_processor.py (`_get_logits`).
+    """
+    layout, words = job.basics.layout, job.basics.sizes["V"]
+    split, count = dict(layout.others).get(HEAD, layout.tensor), groups(layout) if gathers_logits(layout) else 1
+    rows = largest if number >= _LOGITS_SHARED else sum(_sizes(largest))
+    return largest * count * words * 2 * (1 + (split > 1)) // split + rows * words * 4
+
+
 def prompt_sizes(largest: int) -> int:
     """Of how many token counts a prefill graph is captured (generate_prefill_cuda_graph_batch_sizes)."""
     steps = ((4, 33, 4), (48, 257, 16), (288, 513, 32), (576, 1025, 64), (1280, 4097, 256), (4608, largest + 1, 512))
     return sum(len(range(first, min(stop, largest + 1), step)) for first, stop, step in steps)
 
 
-def _decoded(largest: int) -> int:
-    """Of how many batches decoding is captured."""
-    steps = ((16, 257, 8), (272, 512, 16), (512, largest + 1, 32))
-    few = sum(size <= largest for size in (1, 2, 4, 8, 12))
-    return few + sum(len(range(first, min(stop, largest + 1), step)) for first, stop, step in steps)
+def _sizes(largest: int) -> Iterator[int]:
+    """Yield the batches of which decoding is captured."""
+    for first, stop, step in ((16, 257, 8), (272, 512, 16), (512, largest + 1, 32)):
+        yield from range(first, min(stop, largest + 1), step)
+    yield from (size for size in (1, 2, 4, 8, 12) if size <= largest)
 
 
 _INTEGERS = 8 * MiB

@@ -2,13 +2,14 @@
 
 Source: sglang 0.5.23, srt/arg_groups/memory_hook.py (the fraction, if it is not given) and cuda_graph_hook.py,
 srt/mem_cache/kv_cache_configurator.py (_profile_available_bytes), srt/model_executor/pool_configurator.py.
-Before: srt/server_args.py, __post_init__ before 0.5.4, then _handle_gpu_memory_settings, which was read in 0.5.4 to
+Before: srt/server_args.py, __post_init__ before 0.5.3, then _handle_gpu_memory_settings, which was read in 0.5.3 to
 0.5.11, 0.5.13 to 0.5.15 and 0.5.17; memory_hook.py in 0.5.19 to 0.5.21 and 0.5.23.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from memcore.config.defaults import Defaults
@@ -19,9 +20,11 @@ from memcore.messages import Message
 from memcore.networks.parts import LatentAttention
 from memcore.records import dataclass
 from memcore.servers.sglang import supported
+from memcore.servers.sglang.attention import gathers_logits, groups, lays_out, reserved
 from memcore.servers.sglang.compressed import FAMILY, PAGE, SEQUENCES, WINDOW_RATIO, Compressed, compressed
-from memcore.servers.sglang.experts import kept_scales, left_behind
+from memcore.servers.sglang.experts import DISPATCHED, kept_scales, left_behind, received
 from memcore.servers.sglang.graphs import fused_sums, graphs, prompt_sizes
+from memcore.servers.sglang.indexers import spare_keys
 from memcore.servers.sglang.positions import too_long
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.sglang.states import Division, divide, slots_each
@@ -77,12 +80,14 @@ _FORMER_TIERS = (
     Tier(below=160 * 1024, chunk=8192, graphs=256, graphs_wide=256),
     Tier(below=2**40, chunk=16384, graphs=512, graphs_wide=512),
 )
-"""Before 0.5.4."""
+"""Before 0.5.3."""
 _FORMER_RESERVES = ((35 * 1024, 2.8, 0.1), (90 * 1024, 9.5, 0.5), (160 * 1024, 12, 0.5), (2**40, 32, 0))
-"""MiB of memory below which these GiB are not static, and how many more for each rank: 0.4.7 to 0.5.3."""
+"""MiB of memory below which these GiB are not static, and how many more for each rank: 0.4.7 to 0.5.2."""
 _FIRST_FRACTIONS = ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88))
 """The fraction from a number of tensor-parallel ranks on, before 0.4.7."""
-_RESERVING, _DERIVING = (0, 4, 7), (0, 5, 4)
+_WIDE = (0, 4, 6)
+"""The first release that leaves 13 GiB of GPUs beyond 80, however many there are."""
+_RESERVING, _DERIVING = (0, 4, 7), (0, 5, 3)
 _SMALLER = (
     ((0, 5, 5), Tier(below=35 * 1024, chunk=2048, graphs=16, graphs_wide=80)),
     ((0, 5, 20), Tier(below=35 * 1024, chunk=2048, graphs=24, graphs_wide=80)),
@@ -92,6 +97,8 @@ _PROMPTS = (0, 5, 10)
 """The release that captures graphs of prompts without being asked to (enable_piecewise_cuda_graph before)."""
 _PHASES = (0, 5, 14)
 """The first release whose --disable-cuda-graph turns off graphs of prompts, too (CudaGraphConfig)."""
+_NO_ROOM, _SENDING = (0, 5, 15), 2 * 1024
+"""The first release that leaves no room for graphs of decoding where none are captured, and MiB for DeepEP."""
 _AS_MANY = (0, 5, 22)
 """The first release that leaves room for graphs of no more sequences than may run; it captures no more in any."""
 _DRAFTING = (((0, 5, 10), 2), ((0, 5, 14), 4))
@@ -146,20 +153,20 @@ def options(read: Defaults, basics: Basics) -> Options:
     derives = number >= _DERIVING
     tier = _tier(memory, number)
     chunk = read.take(SglangSettings.chunked_prefill_size, tier.chunk)
-    wide = basics.layout.tensor >= 4
+    wide = basics.layout.tensor * groups(basics.layout) >= 4
     requests = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
     usual = tier.graphs_wide if wide else tier.graphs
     if requests is not None and number >= _AS_MANY:
         usual = min(usual, requests)
     graphs = read.take(SglangSettings.cuda_graph_max_bs, usual)
-    if read.take(SglangSettings.enable_dp_attention, False):
-        read.refuse(
-            SglangSettings.enable_dp_attention, "found {}, which is not supported yet; allowed: {}", "true", "false"
-        )
+    apart = groups(basics.layout)
+    requests = requests if requests is None else max(requests // apart, 1)
     fraction = read.given(SglangSettings.mem_fraction_static)
     if fraction is None and basics.capacity is not None:
         derived = (
-            round(1 - _reserved(basics, chunk, graphs, number) / memory, 3) if derives else _former(basics, number)
+            round(1 - _reserved(read, basics, chunk, graphs, number) / memory, 3)
+            if derives
+            else _former(basics, number)
         )
         if derives:
             derived = round(derived * fraction_left(basics), 3)
@@ -172,7 +179,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     captures = not read.given(SglangSettings.disable_cuda_graph)
     return Options(
         fraction=_AITER_SHARE * fraction if kept and fraction is not None else fraction,
-        chunk=chunk,
+        chunk=max(chunk // apart, 1),
         graphs=graphs if requests is None else min(graphs, requests),
         page=PAGE if compresses else page,
         most=read.given(SglangSettings.max_total_tokens),
@@ -256,8 +263,6 @@ def _captures_prompts(basics: Basics, number: tuple[int, ...]) -> bool:
     return nvidia and captures_prompts(basics, number) and basics.layout.pipeline == 1
 
 
-_DISPATCHED = 128
-"""SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK (sglang, srt/environ.py)."""
 _DISPATCHER = "sglang, srt/layers/moe/token_dispatcher/deepep.py; deepseek-ai/DeepEP, csrc/legacy/config.hpp"
 
 
@@ -276,7 +281,7 @@ def _sends(read: Defaults, basics: Basics) -> str | None:
     found = read.given(SglangSettings.moe_a2a_backend)
     if found not in ("deepep", "flashinfer"):
         return None
-    if not basics.layout.expert_parallel or basics.layout.data > 1:
+    if not basics.layout.expert_parallel or basics.layout.data > groups(basics.layout):
         said = "found {!r}, which needs {} true and {} 1"
         data = Parallelism.data_parallel_size
         read.refuse(SglangSettings.moe_a2a_backend, said, found, ServerSettings.enable_expert_parallel, data)
@@ -302,28 +307,35 @@ def _exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
     normal, late = chosen.deepep != "low_latency", chosen.deepep != "normal"
     near = near_bytes(sizes["h"], sizes["EP"]) if normal else 0
     far = far_bytes(sizes["h"], sizes["EP"]) if normal else 0
-    quick = low_latency_bytes(_DISPATCHED, sizes["h"], sizes["E"]) if late else 0
+    quick = low_latency_bytes(DISPATCHED, sizes["h"], sizes["E"]) if late else 0
     return deep_ep(near, max(far, quick), _DISPATCHER)
 
 
 def _former(basics: Basics, number: tuple[int, ...]) -> float:
     """Return the fraction before it followed from the chunk and the graphs."""
     layout, memory = basics.layout, (basics.capacity or 0) // MiB
+    parallel = layout.tensor * groups(layout)
+    if _WIDE <= number < _RESERVING and memory > 80 * 1024:
+        return round(1 - 13 * 1024 / memory, 3)
     if number < _RESERVING:
-        return next(fraction for ranks, fraction in _FIRST_FRACTIONS if layout.tensor >= ranks)
+        return next(fraction for ranks, fraction in _FIRST_FRACTIONS if parallel >= ranks)
     kept, each = next((kept, each) for below, kept, each in _FORMER_RESERVES if memory < below)
-    reserved = kept + each * layout.tensor * layout.pipeline + (2 if basics.speculation else 0)
-    return round(1 - reserved * 1024 / memory, 3)
+    found = 1024 * (kept + each * parallel * layout.pipeline + (2 if basics.speculation else 0))
+    return round(1 - (found + reserved(layout, 0, number, derives=False)) / memory, 3)
 
 
-def _reserved(basics: Basics, chunk: int, graphs: int, number: tuple[int, ...]) -> float:
-    """MiB that are not static (handle_gpu_memory_settings, reserve_for_graph_mb)."""
+def _reserved(read: Defaults, basics: Basics, chunk: int, graphs: int, number: tuple[int, ...]) -> float:
+    """MiB that are not static (handle_gpu_memory_settings, reserve_for_graph_mb); the chunk is that of all groups."""
     layout = basics.layout
-    found = 512 + 1.5 * max(chunk, 2048) + layout.tensor * layout.pipeline / 8 * 1024 + 2 * graphs
+    parallel = layout.tensor * groups(layout) * layout.pipeline
+    found = 512 + 1.5 * max(chunk, 2048) + parallel / 8 * 1024 + reserved(layout, graphs, number, derives=True)
+    none = number >= _NO_ROOM and read.given(SglangSettings.disable_cuda_graph)
+    found += 0 if none else 2 * graphs
     if _captures_prompts(basics, number):
         found += 1.5 * 1024 if "lk" in basics.sizes else 8 * prompt_sizes(chunk)
     memory = (basics.capacity or 0) // MiB
     found = max(found, 10 * 1024) if memory > 60 * 1024 else found
+    found += _SENDING if number >= _NO_ROOM and not none and _sends(read, basics) == "deepep" else 0
     return found + 1024 * _drafting(basics, number)
 
 
@@ -407,6 +419,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     weights = rank_weights(job, stage, tables="fp32")
     weights += [*kept_scales(job, weights), *left_behind(job, chosen.expert_kernels, chosen.number, stage)]
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
+    parts += tuple(spare_keys(job, stage, chosen.number))
     available = tokens = None
     slots = checked = 0
     pools = compressed(job, stage, chosen.number, chosen.sequences)
@@ -554,13 +567,20 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
         sampler=8,
         format=stored.format if stored else None,
         allocates_in_experts=chosen.expert_kernels.startswith("flashinfer"),
+        gathered=1 if chosen.deepep or chosen.slots else groups(job.basics.layout),
+    )
+    sampled = replace(
+        step, sizes={**sizes, "R": sizes["R"] * (step.gathered if gathers_logits(job.basics.layout) else 1)}
     )
     peak = max(
-        [widest(step, stage), sampling(step) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
+        [widest(step, stage), sampling(sampled) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
     prompts = chosen.chunk if chosen.prefill_graphs else 0
     largest, number = chosen.graphs if chosen.captures else 0, chosen.number
-    captured = graphs(job, stage, step, largest=largest, prompts=prompts, number=number) if prompts or largest else []
+    late = received(sizes, 1 if stored else 2) if chosen.deepep in ("auto", "low_latency") and "E" in sizes else 0
+    captured = []
+    if prompts or largest:
+        captured = graphs(job, stage, step, largest=largest, prompts=prompts, number=number, received=late)
     kept = [] if step.allocates_in_experts else expert_workspace(step, stage)
     fused = [] if chosen.deepep or chosen.slots else fused_sums(job, number)
     return [*kept, *peak, *captured, *fused, *_exchanged(job, chosen)]
@@ -632,6 +652,8 @@ SERVER = Server(
     oldest=(7, 5),  # srt/model_executor/model_runner_components/load_model_utils.py: "only supports sm75 and above"
     amd=("gfx942", "gfx950", "gfx1250"),  # python/sglang/kernels/aot/setup_rocm.py refuses others
     parallel=frozenset({"tensor", "pipeline", "data"}),
+    lays_out=lays_out,
+    data_within=SglangSettings.enable_dp_attention,
     too_long=too_long,
     shortens=True,  # sglang, srt/managers/tp_worker.py, max_req_len
     logs_draft_apart=True,

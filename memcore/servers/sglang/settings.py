@@ -118,6 +118,23 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         "Data-parallel attention",
         "Run attention data-parallel inside the tensor-parallel group; each rank has its own KV cache pool.",
         flag="dp-attention",
+        default="false",
+        advanced=True,
+    )
+    enable_dp_lm_head = setting(
+        Flag(),
+        "Head by group",
+        "Split the head over the ranks of a group of data-parallel attention, not over all: no logits are gathered.",
+        flag="dp-lm-head",
+        default="false",
+        advanced=True,
+    )
+    moe_dense_tp_size = setting(
+        Integer(minimum=1),
+        "Ranks of dense layers",
+        "1: the dense layers of a model with experts are whole on each rank.",
+        flag="moe-dense-tp",
+        default="the tensor-parallel size",
         advanced=True,
     )
     moe_a2a_backend = setting(
@@ -213,6 +230,15 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "在张量并行组内对注意力做数据并行；每个 rank 有自己的 KV 缓存池。",
         "数据并行注意力",
     ),
+    SglangSettings.enable_dp_lm_head: (
+        "数据并行注意力时，输出头只在一个组的 rank 之间切分，而不是全部 rank：logits 无需收集。",
+        "按组切分输出头",
+    ),
+    SglangSettings.moe_dense_tp_size: (
+        "1：带专家的模型的稠密层在每个 rank 上完整保存。",
+        "稠密层的 rank 数",
+        "张量并行大小",
+    ),
     SglangSettings.moe_a2a_backend: (
         "token 如何到达其他 rank 上的专家。",
         "All-to-all",
@@ -240,12 +266,11 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
     "sglang": (Parallelism.data_parallel_size, Parallelism.pipeline_parallel_size, EngineSettings.version)
 }
 """What of the settings that engines have in common it takes."""
-REFUSED: Mapping[str, tuple[str, ...]] = {
-    "sglang": (*NOT_SERVED, Parallelism.context_parallel_size, SglangSettings.enable_dp_attention)
-}
+REFUSED: Mapping[str, tuple[str, ...]] = {"sglang": (*NOT_SERVED, Parallelism.context_parallel_size)}
 """Settings that every engine could have, but this one refuses whatever their value."""
 NEEDS: Mapping[str, Need] = {
     SglangSettings.moe_runner_backend: ROUTED,
+    SglangSettings.moe_dense_tp_size: ROUTED,
     SglangSettings.mamba_full_memory_ratio: STATEFUL,
     SglangSettings.mamba_radix_cache_strategy: STATEFUL,
 }
