@@ -70,13 +70,13 @@ DISPATCHED = 128
 """SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK (sglang, srt/environ.py)."""
 
 
-def received(sizes: Mapping[str, int], itemsize: int) -> int:
-    """Return bytes of what experts receive while decoding, and make of it: room for every rank's tokens each.
+def received(sizes: Mapping[str, int], itemsize: int, tokens: int) -> int:
+    """Return bytes of what experts receive while decoding, and make of it: room for each rank's `tokens` each.
 
     Source: sglang 0.5.9, srt/layers/moe/moe_runner/deep_gemm.py (`_run_masked_gemm`), which frees what was read.
 
-    >>> received({"E": 256, "h": 7168, "m": 2048}, 1) // 2**20
+    >>> received({"E": 256, "h": 7168, "m": 2048}, 1, 128) // 2**20
     512
     """
-    rows, hidden, wide = DISPATCHED * sizes["E"], sizes["h"], sizes["m"]
+    rows, hidden, wide = tokens * sizes["E"], sizes["h"], sizes["m"]
     return rows * max(itemsize * hidden + 2 * 2 * wide, itemsize * wide + 2 * hidden)

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 
 from memcore.records import dataclass
 
-_REQUESTS = 48
-"""Requests at once where tokens are drafted and nobody says how many (`max_running_requests`)."""
 _EACH: Mapping[str, int] = {"no_buffer": 3, "extra_buffer": 5, "extra_buffer_lazy": 4}
 """Slots of a request whose prompt is kept, by `--mamba-radix-cache-strategy` (_calculate_mamba_ratio)."""
 _BUFFERED, _BUFFERS = (0, 5, 17), frozenset((
@@ -58,5 +56,5 @@ def divide(
         slots = max(int((budget - state * (1 + drafted)) / (state * (1 + drafted / each))), 0)
     else:
         slots = given
-    checked = state * (min(requests or _REQUESTS, slots // each) + 1) * drafted
+    checked = state * (min(requests or slots, slots // each) + 1) * drafted
     return Division(room - checked - (slots + 1) * state, slots, checked)
