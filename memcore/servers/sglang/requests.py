@@ -89,6 +89,8 @@ _ONE = (0, 5)
 """The first release whose FlashAttention has a second table only where tokens are drafted."""
 _NARROW = (0, 5, 15)
 """The first release read in which sparse attention on NVIDIA's GPUs does without where no tokens are drafted."""
+_QUICK = 4
+"""Tokens of DeepSeek-V4 that become one key of its indexer, which scores every one of them in fp32 (dsv4/indexer.py)."""
 _SPLITS = 8
 """Parts of a context in Triton's kernels (--triton-attention-num-kv-splits), whose results are in fp32."""
 
@@ -101,23 +103,31 @@ def tables(job: ServingJob, stage: Stage, requests: int, page: int, number: tupl
     if kind is None:
         return 0
     drafted = basics.speculation.tokens if basics.speculation is not None else 0
-    if kind == "sparse" and number >= _NARROW and not drafted and _major(basics):
-        return 0
-    table = _TABLES[kind]
     checked = requests * (drafted + 1)
+    scores = checked * basics.max_model_len * _WORD
+    if kind == "compressed":
+        return scores // _QUICK
+    if kind == "sparse" and number >= _NARROW and not drafted and _major(basics):
+        return scores
+    table = _TABLES[kind]
     rows = checked if table.checked else requests
     length = -(-basics.max_model_len // (page if table.paged else 1))
     found = _copies(kind, mixers, drafted, number) * rows * length * table.entry + checked * length * table.mask
+    found += scores if kind == "sparse" else 0
     return found + (_parts(job, mixers, checked) if kind == "triton" else 0)
 
 
 def _attends(basics: Basics, mixers: list[Attention | LatentAttention]) -> str | None:
     """Return which attention runs unasked (srt/arg_groups/model_override_base.py, get_default_attn_backend).
 
-    None for what has small tables: TensorRT-LLM's pages of 64 tokens, and DeepSeek-V4's compressed ones.
+    None for TensorRT-LLM's small tables of pages of 64 tokens.
     """
     latent = [mixer for mixer in mixers if isinstance(mixer, LatentAttention)]
-    if not mixers or basics.accelerator is None or basics.model.network.family == FAMILY:
+    if basics.accelerator is None:
+        return None
+    if basics.model.network.family == FAMILY:
+        return "compressed"
+    if not mixers:
         return None
     if any(mixer.indexer for mixer in latent):
         return "sparse"
