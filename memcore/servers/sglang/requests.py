@@ -90,7 +90,7 @@ _ONE = (0, 5)
 _NARROW = (0, 5, 15)
 """The first release read in which sparse attention on NVIDIA's GPUs does without where no tokens are drafted."""
 _QUICK = 4
-"""Tokens of DeepSeek-V4 that become one key of its indexer, which scores every one of them in fp32 (dsv4/indexer.py)."""
+"""Tokens of DeepSeek-V4 that become one key of its indexer, which scores each in fp32 (dsv4/indexer.py)."""
 _SPLITS = 8
 """Parts of a context in Triton's kernels (--triton-attention-num-kv-splits), whose results are in fp32."""
 

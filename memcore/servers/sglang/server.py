@@ -149,7 +149,7 @@ def options(read: Defaults, basics: Basics) -> Options:
 
     Raises UnsupportedError for a family that SGLang does not have.
     """
-    supported.check(basics.model.network.family)
+    supported.check(basics.model)
     memory = (basics.capacity or 80 * 1024 * MiB) // MiB
     number = release(read.given(EngineSettings.version) or NEWEST)
     derives = number >= _DERIVING
