@@ -60,7 +60,7 @@ def places(job: ServingJob, requests: int, apart: int, number: tuple[int, ...]) 
     rows = requests * (1 if number >= _HALF else apart) + 1
     sizes = {"rows": rows, "context": basics.max_model_len + _SPARE + drafts}
     source = "sglang, srt/mem_cache/memory_pool.py, ReqToTokenPool"
-    return tensor("where requests' tokens are in the pool", WORKSPACES, ("rows", "context"), _WORD, sizes, source)
+    return tensor("where requests' tokens are cached", WORKSPACES, ("rows", "context"), _WORD, sizes, source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

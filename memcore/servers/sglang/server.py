@@ -22,7 +22,7 @@ from memcore.records import dataclass
 from memcore.servers.sglang import supported
 from memcore.servers.sglang.attention import gathers_logits, groups, lays_out, reserved
 from memcore.servers.sglang.compressed import FAMILY, PAGE, SEQUENCES, WINDOW_RATIO, Compressed, compressed
-from memcore.servers.sglang.experts import DISPATCHED, kept_scales, left_behind, received
+from memcore.servers.sglang.experts import DISPATCHED, kept_scales, left_behind, physical, received, redundant
 from memcore.servers.sglang.graphs import GRAPHS, fused_sums, graphs, prompt_sizes
 from memcore.servers.sglang.indexers import spare_keys
 from memcore.servers.sglang.phases import captures_decoding, captures_prompts, reserving, role
@@ -311,7 +311,7 @@ def _exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
     normal, late = chosen.deepep != "low_latency", chosen.deepep != "normal"
     near = near_bytes(sizes["h"], sizes["EP"]) if normal else 0
     far = far_bytes(sizes["h"], sizes["EP"]) if normal else 0
-    quick = low_latency_bytes(chosen.dispatched, sizes["h"], sizes["E"]) if late else 0
+    quick = low_latency_bytes(chosen.dispatched, sizes["h"], physical(job)) if late else 0
     found = deep_ep(near, max(far, quick), _DISPATCHER)
     return [replace(each, category=GRAPHS) for each in found] if chosen.captures else found
 
@@ -426,6 +426,7 @@ class _Rank:
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     weights = rank_weights(job, stage, tables="fp32")
     weights += [*kept_scales(job, weights), *left_behind(job, chosen.expert_kernels, chosen.number, stage)]
+    weights += redundant(job, weights)
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
     parts += tuple(spare_keys(job, stage, chosen.number))
     available = tokens = None

@@ -164,6 +164,14 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         default="auto",
         advanced=True,
     )
+    ep_num_redundant_experts = setting(
+        Integer(minimum=0),
+        "Redundant experts",
+        "Copies of experts that all ranks hold together, in addition to the model's own.",
+        flag="redundant-experts",
+        default="0",
+        advanced=True,
+    )
     deepep_dispatch_tokens = setting(
         Integer(minimum=1, unit="tokens"),
         "DeepEP tokens per rank",
@@ -275,6 +283,10 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "面向提示的 kernel",
         "面向解码的 kernel",
     ),
+    SglangSettings.ep_num_redundant_experts: (
+        "除模型自身的专家外，所有 rank 共同持有的专家副本数。",
+        "冗余专家",
+    ),
     SglangSettings.deepep_dispatch_tokens: (
         "DeepEP 的解码 kernel 一次能容纳的每个 rank 的 token 数。",
         "DeepEP 每 rank 的 token 数",
@@ -304,6 +316,7 @@ REFUSED: Mapping[str, tuple[str, ...]] = {"sglang": (*NOT_SERVED, Parallelism.co
 NEEDS: Mapping[str, Need] = {
     SglangSettings.moe_runner_backend: ROUTED,
     SglangSettings.deepep_dispatch_tokens: ROUTED,
+    SglangSettings.ep_num_redundant_experts: ROUTED,
     SglangSettings.moe_dense_tp_size: ROUTED,
     SglangSettings.mamba_full_memory_ratio: STATEFUL,
     SglangSettings.mamba_radix_cache_strategy: STATEFUL,
