@@ -87,6 +87,8 @@ _TABLES: Mapping[str, _Table] = {
 _HOPPER, _BLACKWELL = 9, 10
 _ONE = (0, 5)
 """The first release whose FlashAttention has a second table only where tokens are drafted."""
+_OF_STEP = 4
+"""FlashAttention's tables where tokens are drafted: for decoding, drafting, checking and extending."""
 _NARROW = (0, 5, 15)
 """The first release read in which sparse attention on NVIDIA's GPUs does without where no tokens are drafted."""
 _QUICK = 4
@@ -109,12 +111,21 @@ def tables(job: ServingJob, stage: Stage, requests: int, page: int, number: tupl
         return scores // _QUICK
     if kind == "sparse" and number >= _NARROW and not drafted and _major(basics):
         return scores
-    table = _TABLES[kind]
-    rows = checked if table.checked else requests
+    table, steps = _TABLES[kind], _steps(basics)
     length = -(-basics.max_model_len // (page if table.paged else 1))
-    found = _copies(kind, mixers, drafted, number) * rows * length * table.entry + checked * length * table.mask
+    rows = (checked if table.checked else requests) * _copies(kind, mixers, drafted, number)
+    rows += steps * requests * (_OF_STEP if table.paged else 1)
+    found = rows * length * table.entry + checked * length * table.mask
     found += scores if kind == "sparse" else 0
     return found + (_parts(job, mixers, checked) if kind == "triton" else 0)
+
+
+def _steps(basics: Basics) -> int:
+    """Return how often a draft is run for what is proposed at once, each time with tables of its own."""
+    found = basics.speculation
+    if found is None or found.method == "ngram":
+        return 0
+    return 1 if found.method == "dflash" else found.tokens
 
 
 def _attends(basics: Basics, mixers: list[Attention | LatentAttention]) -> str | None:
@@ -146,11 +157,10 @@ def _major(basics: Basics) -> int | None:
 
 
 def _copies(kind: str, mixers: list[Attention | LatentAttention], drafted: int, number: tuple[int, ...]) -> int:
-    """Return tables of the target and of what drafts: each step of drafting has FlashAttention's four again."""
+    """Return tables of the target: of FlashAttention four where tokens are drafted, of FlashInfer two with windows."""
     masks = {mixer.mask for mixer in mixers}
-    further = ("sliding" in masks) + ("chunked" in masks)
     if kind == "flash-attention":
-        return 4 * (drafted + 1) + further if drafted else 1 + (number < _ONE) + further
+        return (_OF_STEP if drafted else 1 + (number < _ONE)) + ("sliding" in masks) + ("chunked" in masks)
     return 1 + ("sliding" in masks if kind == "flashinfer" else 0)
 
 
