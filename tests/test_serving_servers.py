@@ -988,6 +988,13 @@ def test_groups_of_data_parallel_attention(flags, dense, shared, head):
     assert found.job.options.fraction == round(1 - reserved / (found.job.capacity // MiB), 3)
 
 
+@pytest.mark.parametrize(("version", "groups"), [("0.5.5", 8), ("0.5.6", 1)])
+def test_sparse_attention_was_always_data_parallel(version, groups):
+    hardware, ranks = {"accelerator": "h200-sxm-141gb", "num_gpus": 8}, {"tensor_parallel_size": 8}
+    found = serve("deepseek-v3.2", "sglang", hardware=hardware, parallelism=ranks, version=version)
+    assert found.pool.replicas == groups
+
+
 @pytest.mark.parametrize(
     ("sizes", "flags", "said"),
     [
