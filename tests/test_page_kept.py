@@ -2,10 +2,7 @@
 
 import json
 import re
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from browser import (
@@ -24,6 +21,7 @@ from browser import (
     view,
     visitor,
 )
+from conftest import served
 from test_checkpoints_listed import of_gguf
 
 from memcore.config.url import decode_fragment
@@ -97,13 +95,6 @@ def test_a_link_of_a_newer_version_offers_a_reload(dist, watched, site):
         worker.write_text(original, encoding="utf-8")
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """A plain static server."""
-
-    def log_message(self, format, *values):  # noqa: A002 - the name in the standard library
-        """Nothing."""
-
-
 def test_what_leaves_the_page_comes_back(browser, shared, tmp_path):
     """SVG and PNG hold the config: each, dropped on another visit, brings the job back. The archive works below a path."""
     from zipfile import ZipFile
@@ -125,14 +116,11 @@ def test_what_leaves_the_page_comes_back(browser, shared, tmp_path):
     with ZipFile(tmp_path / "page.zip") as archive:
         assert archive.testzip() is None
         archive.extractall(tmp_path)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
-    Thread(target=server.serve_forever, daemon=True).start()
-    kept = visitor(browser).new_page()
-    live(kept, f"http://127.0.0.1:{server.server_address[1]}/memcore/#v1&model=gpt2&seq=512&accelerator=t4")
-    assert numbers(kept) == native(decode_fragment("v1&model=gpt2&seq=512&accelerator=t4"))
-    kept.context.close()
-    server.shutdown()
-    server.server_close()
+    with served(tmp_path) as elsewhere:
+        kept = visitor(browser).new_page()
+        live(kept, f"{elsewhere}memcore/#v1&model=gpt2&seq=512&accelerator=t4")
+        assert numbers(kept) == native(decode_fragment("v1&model=gpt2&seq=512&accelerator=t4"))
+        kept.context.close()
     for path in files.values():
         shared.evaluate("document.querySelectorAll('dialog[open]').forEach((each) => each.close())")
         shared.locator(SEQUENCE).fill("256")
