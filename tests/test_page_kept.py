@@ -9,6 +9,7 @@ from browser import (
     AT_4096,
     EIGHT,
     ON_EIGHT,
+    PATIENCE,
     SEQUENCE,
     answered,
     at,
@@ -49,6 +50,16 @@ def test_offline_after_one_visit(context, watched, site):
     context.set_offline(False)
 
 
+UPDATING = """
+async () => {
+  const found = await navigator.serviceWorker.getRegistration();
+  await found.update();
+  return Boolean(found.installing ?? found.waiting);
+}
+"""
+"""Looks for a new version until there is one: the page's own look, if it is under way, may still find the old one."""
+
+
 @pytest.mark.unhurried
 def test_an_update_waits_for_a_click(dist, watched, site):
     """A new version is fetched in the background, offered, and takes over with the job in place."""
@@ -58,7 +69,7 @@ def test_an_update_waits_for_a_click(dist, watched, site):
     original = worker.read_text(encoding="utf-8")
     try:
         worker.write_text(original + "\n// a new version\n", encoding="utf-8")
-        watched.evaluate("navigator.serviceWorker.getRegistration().then((found) => found.update()).then(() => true)")
+        watched.wait_for_function(UPDATING, polling=500, timeout=PATIENCE)
         expect(watched.locator("#update")).to_be_visible()
         with watched.expect_event("load"):
             watched.locator("#reload").click()
