@@ -107,9 +107,6 @@ class Framework:
     """It checkpoints by wrapping layers, of which transformers knows nothing: a KV cache stays on. Until September 2023
     llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
 
-    casts_ends: bool = False
-    """It casts embedding and output head to fp32 and back when it loads a model (axolotl, loaders/model.py,
-    `_configure_embedding_dtypes`)."""
     folds_words: bool = False
     """Its fused head has some words at a time (`memcore.layers.fused_head`)."""
 
@@ -175,7 +172,6 @@ FRAMEWORKS: Mapping[str, Framework] = {
         tile=32768,  # monkeypatch/tiled_mlp/patch.py
         compiles_model=True,
         crosses_experts=True,
-        casts_ends=True,
     ),
     "trl": replace(TRAINER, checkpoints="full"),
     "memcore": Framework(exempts_embeddings=False, release="nothing"),  # validation/steps.py, which is what is counted
@@ -221,6 +217,21 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     return None
 
 
+_CASTS_ENDS: Mapping[str, Release | None] = {"axolotl": None, "trl": (0, 25)}
+"""Frameworks that cast embedding and output head to fp32 and back, and the release since which they do not.
+
+Sources: axolotl, loaders/model.py (`_configure_embedding_dtypes`); trl 0.24, models/utils.py (`prepare_peft_model`:
+PEFT's `prepare_model_for_kbit_training`, then `peft_module_casting_to_bf16`; its own of 0.25 casts norms alone).
+"""
+
+
+def casts_ends(read: Defaults) -> bool:
+    """Return whether a framework casts embedding and output head to fp32 and back when it has loaded a model."""
+    name = str(read.given(EngineSettings.framework)).lower()
+    until = _CASTS_ENDS.get(name)
+    return name in _CASTS_ENDS and (until is None or before(read, until, name))
+
+
 _CASTS_ADAPTERS = (0, 26)
 """The release of TRL since which adapters of every quantized model are bf16, before those of 4 bits under bf16."""
 
@@ -253,11 +264,15 @@ def usual_reduction(read: Defaults) -> tuple[str, str] | None:
 
 _FUSES_HEAD: Mapping[str, Release] = {"sft": (1, 7), "dpo": (1, 14), "grpo": (1, 14), "kto": (1, 15)}
 """By method, the release of TRL whose loss takes log-probabilities without logits (trl/trainer/*_trainer.py)."""
+_FUSES_WITH_LIGER: Release = (1, 15)
+"""The release of TRL since which they do so where Liger's kernels run, whose own loss is switched off then."""
 
 
 def fuses_head(read: Defaults) -> bool:
     """Return whether a framework's trainer replaces the model's head."""
     since = _FUSES_HEAD.get(read.given(Training.method.name) or "sft")
+    if since is not None and read.given(Training.implementation) == "liger":
+        since = _FUSES_WITH_LIGER
     is_trl = str(read.given(EngineSettings.framework)).lower() == "trl"
     return is_trl and since is not None and not before(read, since, "trl")
 

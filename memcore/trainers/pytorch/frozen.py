@@ -19,7 +19,7 @@ from memcore.tensors.modes import Quantization
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import Precision
 from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import framework_of, usual_precision
+from memcore.trainers.pytorch.frameworks import casts_ends, framework_of, usual_precision
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before, loading_of, loop_of
 
@@ -231,5 +231,5 @@ def quantization_of(read: Defaults, precision: Precision, engine: Engine) -> Qua
         early=early and not row.grouped,
         whole=bool(read.given(TorchSettings.quantize_moe_experts)),
         loading="each" if row.floating or row.grouped or engine.shards else loading_of(read),
-        casts_ends=framework_of(read).casts_ends and not engine.shards,
+        casts_ends=casts_ends(read) and not engine.shards,
     )
