@@ -230,7 +230,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
     read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums * learned)
     attending = _attending(work, plan, roofline, each)
-    computing = _computing(work, plan, roofline, each, read) + attending
+    computing = _computing(work, plan, roofline, each, read) + attending + _scanning(work, plan, roofline, each)
     turning = context_bytes / _rate(roofline, tensor * context, tensor)
     gathering, summing = _sending(
         plan, roofline, (part * updated, part * learned), passes / plan.micro_batches, gathered, reduced, spread
@@ -429,6 +429,13 @@ def _attending(work: Work, plan: Plan, roofline: Roofline, each: float) -> float
     return operations / (roofline.flops * roofline.attention_efficiency * work.kernel)
 
 
+def _scanning(work: Work, plan: Plan, roofline: Roofline, each: float) -> float:
+    """Return seconds of chunked scans, which run again where whole layers do: their attention and their products."""
+    forward, backward = work.scanned
+    again = min(plan.products_again, plan.attention_again)
+    return each * (forward * (1 + again) + backward) / (roofline.memory * roofline.scan_efficiency)
+
+
 _SHORT = 350
 """Attention of s tokens reaches s / (s + 350) of its rate in long sequences. arXiv 2407.08608, figures 5 and 6: causal
 forward passes of FlashAttention-2 with heads of 128 reach 191, 260, 298, 319, 333, 335 TFLOP/s with 512 to 16k tokens,
@@ -533,7 +540,9 @@ def cost_of(job: Job, roofline: Roofline) -> Cost:
 
 def least_of(job: Job, roofline: Roofline) -> float:
     """Return seconds of a step's matrix products, traffic and update alone, without recording the step."""
-    work = replace(work_of(job.model, job.sizes["s"] * job.sizes["cp"]), elementwise=0.0, attention=0.0)
+    work = replace(
+        work_of(job.model, job.sizes["s"] * job.sizes["cp"]), elementwise=0.0, attention=0.0, scanned=(0.0, 0.0)
+    )
     return cost(work, plan_of(job), rates_of(job, roofline)).seconds
 
 
