@@ -14,7 +14,7 @@ from memcore.networks.recurrences import DELTA_CHUNK
 from memcore.symbols import Axis, Shape, measure
 
 Term = tuple[Shape, Axis, float, float]
-"""Elements of a token, a product of axes over an axis, and how many bytes of each the forward and backward pass move."""
+"""Elements of a token, a product of axes over an axis, and bytes of each that a forward and a backward pass move."""
 
 
 def _delta(values: Axis) -> Sequence[Term]:
