@@ -245,6 +245,19 @@ def test_shares_are_of_known_accelerators():
     assert all(0 < share < 1 for share in (*measured, *FLASH_SHARES.values()))
 
 
+def test_frozen_parameters_come_from_the_host():
+    """FSDP's offload brings every layer twice, in the bytes that it is stored in."""
+    config = {
+        "model": "qwen3-0.6b",
+        "training": {"sequence_length": 512, "precision": "bf16", "adapter": {"type": "lora"}},
+        "engine": {"type": "fsdp", "cpu_offload": True},
+        "hardware": {"accelerator": "rtx-a6000", "num_gpus": 2},
+    }
+    job = estimate(config).job
+    price = cost_of(job, roofline_for(job.config))
+    assert price.host == pytest.approx(job.model.parameters / 2 * 2 * 2, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("state", "sizes", "accelerator", "tokens", "backward", "milliseconds", "off"),
     [

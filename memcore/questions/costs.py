@@ -108,6 +108,8 @@ class Plan:
     """Bytes of an element of a gradient that is summed."""
     offloaded: bool = False
     """Parameters and gradients are moved from and to the host."""
+    frozen_from_host: float = 0.0
+    """Bytes of a frozen parameter that each gathering brings from the host; 0: it stays on the GPU."""
     chunks: int = 1
     """Model chunks of a stage."""
     idle: float = 1.0
@@ -225,9 +227,8 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     expert_bytes, dispatching = travels * sent_away, travels * dispatching
     spread = 2 * part * learned / plan.scattered * plan.sums * _shared(plan.copies) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
-    kept = part * learned / plan.shards if plan.offloaded else 0.0
+    kept, host_bytes = _hosted(plan, part / plan.shards, learned)
     update = 0.0 if work.frozen or plan.offloaded else _update(plan, part / plan.shards, roofline)
-    host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
     read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums * learned)
     attending = _attending(work, plan, roofline, each)
     computing = _computing(work, plan, roofline, each, read) + attending + _scanning(work, plan, roofline, each)
@@ -252,6 +253,13 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     moved = (gathered + reduced + spread, context_bytes, tensor_bytes, expert_bytes, pipeline_bytes, host_bytes)
     parts = computing, attending * longer, hidden, exposed + waited, update
     return Cost(plan.gpus, sequences * work.sequence, flops, again, bubble, *moved, *parts, seconds)
+
+
+def _hosted(plan: Plan, part: float, learned: float) -> tuple[float, float]:
+    """Return elements of a rank that the host updates, and bytes between both for them and for what is frozen."""
+    kept = part * learned if plan.offloaded else 0.0
+    frozen = part * (1 - learned) * plan.frozen_from_host * plan.gathers
+    return kept, kept * (4 * plan.gathers + 4 * plan.reduces) + frozen
 
 
 def _ending(work: Work, roofline: Roofline, each: float) -> float:
@@ -603,6 +611,7 @@ def plan_of(job: Job) -> Plan:
         brings=int(ITEMSIZE[traffic.gathered_as or computes]),
         sums=int(ITEMSIZE[traffic.summed_as or recipe.precision.reduce]),
         offloaded=job.engine.offloads(recipe),
+        frozen_from_host=_stored(job) if recipe.sharding.offloaded else 0.0,
         chunks=chunks if job.stages > 1 else 1,
         idle=idle,
         experts=sizes.get("ep", 1),
@@ -621,6 +630,12 @@ def plan_of(job: Job) -> Plan:
         updating=job.implementation.seconds,
         stepping=job.implementation.waits * sum(count for _, _, count in job.share.tensors) / job.stages,
     )
+
+
+def _stored(job: Job) -> float:
+    """Bytes of a frozen parameter."""
+    quantization = job.recipe.quantization
+    return float(ITEMSIZE[job.recipe.precision.parameter]) if quantization is None else quantization.bits / 8
 
 
 def usual_of(job: Job) -> Plan:
