@@ -107,6 +107,7 @@ TOKENS = r"(?<![\w.])(\d+(?:\.\d+)?\s?[bt])(?:illion|rillion)?\s*(?:training\s+)
 SERVING: Mapping[str, str] = {
     "sglang": r"\bsglang\b", "trt": r"\btensorrt(?:-llm)?\b|\btrt(?:-llm)?\b",
     "gguf": r"\bllama\.?cpp\b|\bgguf\b|\bollama\b|\blm\s?studio\b|\bkoboldcpp\b|\b(?:which|what|best)\s+quants?\b",
+    "generate": r"\b(?:hf|transformers|model)(?:['’]s)?[\s.]+generate\b(?:\(\))?",
     "serve": (
         r"\bserv(?:e|es|ed|ing)\b|\bvllm\b|\binference\b|\bdeploy(?:ed|ing|ment)?\b|\bhost(?:ing)?\b|部署|推理|服务(?!器)"
     ),
@@ -120,7 +121,7 @@ TRAINING: Mapping[str, str] = {
 """The same of training."""
 WHOLE = (
     r"\bfull[\s-]*(?:param(?:eter)?s?|weights?|ft|sft|fine|tun\w*|finetun\w*|training)\b"
-    r"|\ball\s+(?:weights|parameters)\b|全量|全参"
+    r"|\bfull(?=\s*(?:$|[,.;?]|(?:on|with|at|in|using)\b))|\ball\s+(?:weights|parameters)\b|全量|全参"
 )
 """All weights are to be trained, so that adapters are no answer."""
 TOOLS = frozenset({"ollama"})
