@@ -167,6 +167,7 @@ ACCELERATE = Tool(
     ),
     normalized=accelerated,
     meanings=(
+        *_ACCELERATED.meanings,
         Meaning(sets={Training.precision: "bf16-mixed"}, keys={"mixed_precision": "bf16"}),
         Meaning(sets={Training.precision: "fp16-mixed"}, keys={"mixed_precision": "fp16"}),
         Meaning(sets={Training.precision: "fp8-mixed"}, keys={"mixed_precision": "fp8"}),

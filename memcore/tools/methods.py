@@ -129,12 +129,13 @@ def _named_elsewhere(found: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> Told:
+    plain: dict[str, Any] = {}
+    if is_set(found.get("use_liger_kernel")) and method in ("dpo", "grpo"):
+        plain["*loss"] = "fused-linear"
     if method == _RLOO:
         found, method = {"beta": _RLOO_BETA, **found}, "grpo"
         notes = (*notes, "RLOO's update has the tensors of GRPO's, and is counted as one")
-    plain: dict[str, Any] = {METHOD: method}
-    if is_set(found.get("use_liger_kernel")) and method in ("dpo", "grpo"):
-        plain["*loss"] = "fused-linear"
+    plain[METHOD] = method
     if is_set(found.get("precompute_ref_log_probs")):
         plain[REFERENCE] = "precomputed"
     if method == "distill":
@@ -291,8 +292,13 @@ def of_swift_method(found: Mapping[str, Any]) -> Told:
         plain[REFERENCE] = "precomputed"
     elif found.get("ref_model") and kind in ("dpo", "kto"):
         plain[REFERENCE] = "copy"
-    if kind != "grpo":
-        return plain, ()
+    return _of_swift_grpo(found, plain, adapted=adapted) if kind == "grpo" else (plain, ())
+
+
+def _of_swift_grpo(found: Mapping[str, Any], plain: dict[str, Any], *, adapted: bool) -> Told:
+    """Its answers, its rollout engine, and Liger's loss (ms-swift, rlhf_trainers/grpo_trainer.py)."""
+    if is_set(found.get("use_liger_kernel")):
+        plain["*loss"] = "fused-linear"
     said = found.get("max_length")
     prompt = int(said) if isinstance(said, int) else _PROMPT
     more, notes = _SWIFT.told(found, adapted=adapted, sleeps=int(_number(found.get("sleep_level"), 0)) > 0)
