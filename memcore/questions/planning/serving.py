@@ -93,7 +93,7 @@ class Servings:
                 named = self.asked[EngineSettings.type]
                 others = [each for each in registry.SERVERS if each != named]
                 yield from gathered(found, self._on_host(others if named is None else (named,)))
-                if named is not None and self._too_heavy(found):
+                if named is not None and self.first.users <= _FEW_USERS and self._too_heavy(found):
                     yield from gathered(found, self._on_host(others))
             if sum(self.bench.safe(each.found) for each in found) < FEW:
                 yield from gathered(found, self._others(tuple(found)))
