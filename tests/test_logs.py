@@ -332,7 +332,7 @@ def test_what_no_source_fixes_of_a_server_has_a_range():
 def test_nothing_of_a_log_becomes_markup():
     """Neither its texts nor a config's, on the page."""
     hostile = "<img src=x onerror=alert(1)> max_memory_allocated: 5 GiB <script> CUDA capacity: <b> with 5.00GiB memory"
-    found = reconcile({**JOB, "engine": {"framework": "<script>"}}, hostile)
+    found = reconcile({**JOB, "engine": {"framework": "trl", "framework_version": "<script>"}}, hostile)
     markup = reconciled_html(found, case=case_text(found, "<img>"))
     assert "<img" not in markup
     assert "<script" not in markup

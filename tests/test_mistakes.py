@@ -55,8 +55,6 @@ MISTAKES = {
     "estimate llama-3.1-8b --bits 4": "; --frozen-weights is the format of a base model under an adapter",
     "estimate llama-3.1-8b --rank 16": "(did you mean '--adapter-rank'?)",
     "plan 'LoRA on a 3090'": "found 'LoRA on a 3090', which names no model; add one, as in",
-    "plan '8B on a 3090'": "found '8b', which is a size; name a model of `memcore models 8b`; `memcore quick 8b` takes a size "
-    "(did you mean 'llama-3.1-8b'?)",
     "reconcile job.json job.json": "job.json: found no GPU memory value that memcore can read; print torch.cuda.",
     "estimate llama-3.1-8b --method lora": "found 'lora', which is an adapter: use --adapter lora",
     "estimate llama-3.1-8b --method qlora": "use --adapter lora --frozen-weights nf4",

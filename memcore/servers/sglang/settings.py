@@ -55,7 +55,7 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
     disable_cuda_graph = setting(
         Flag(),
         "No CUDA Graphs",
-        "Capture nothing; the memory left for CUDA Graphs stays free.",
+        "Capture nothing; before 0.5.15 the memory left for CUDA Graphs stays free.",
         flag="disable-cuda-graph",
         default="false",
         advanced=True,
@@ -233,7 +233,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ),
     SglangSettings.max_total_tokens: ("KV 缓存池的 token 数上限；多余的显存空闲。", "Token 池", "能放多少放多少"),
     SglangSettings.cuda_graph_max_bs: ("捕获为 CUDA Graph 的最大批次大小。", "CUDA Graph 最大批次", "按显存"),
-    SglangSettings.disable_cuda_graph: ("不捕获 CUDA Graph；为其留出的显存空闲。", "不用 CUDA Graph"),
+    SglangSettings.disable_cuda_graph: ("不捕获 CUDA Graph；0.5.15 之前，为其留出的显存空闲。", "不用 CUDA Graph"),
     SglangSettings.swa_full_tokens_ratio: (
         "滑动窗口池与全注意力池的 token 数之比。",
         "滑动窗口 KV 池",
