@@ -16,6 +16,7 @@ from memcore.tools.sources import Source, read_sources
 P, POLICY, BITS = "training.precision", "training.activation_checkpointing.policy", "training.quantization"
 OFFLOADED, TYPE, RANK = "training.offload.activations", "training.adapter.type", "training.adapter.rank"
 AUTOCAST = "engine.autocast"
+SERVES, WEIGHTS, CONTEXT = "engine.type", "inference.quantization", "inference.max_model_len"
 TARGETS, LENGTH = "training.adapter.target_modules", "training.sequence_length"
 UNSLOTH = """from unsloth import FastLanguageModel
 import torch
@@ -110,6 +111,29 @@ READ = {
     SERVED: {"model": "Qwen/Qwen3-8B", "parallelism.tensor_parallel_size": 2, "inference.max_model_len": 8192,
              "engine.enforce_eager": False, "engine.enable_prefix_caching": False, "inference.kv_cache_dtype": "fp8",
              "engine.gpu_memory_utilization": 0.85, "engine.type": "vllm"},
+    "from llama_cpp import Llama\nllm = Llama.from_pretrained('unsloth/Qwen3-8B-GGUF', '*q4_k_m.gguf', type_k=8)\n": {
+        "model": "unsloth/Qwen3-8B-GGUF", SERVES: "llama.cpp", WEIGHTS: "q4_k_m", CONTEXT: 512, "inference.batch_size": 1,
+        "engine.n_gpu_layers": 0, "engine.n_ubatch": 512, "engine.cache_type_k": "q8_0", "engine.flash_attn": False,
+        "engine.swa_full": True},
+    "from llama_cpp import Llama\nfrom huggingface_hub import hf_hub_download\npath = hf_hub_download('unsloth/Qwen3-8B-GGUF', "
+    "filename='Qwen3-8B-Q8_0.gguf')\nllm = Llama(path, n_ctx=64, n_gpu_layers=-1, offload_kqv=True, flash_attn=True)\n": {
+        "model": "unsloth/Qwen3-8B-GGUF", SERVES: "llama.cpp", WEIGHTS: "q8_0", CONTEXT: 64, "engine.n_batch": 64,
+        "engine.n_gpu_layers": None, "engine.flash_attn": True},
+    "from langchain_community.llms import LlamaCpp\nllm = LlamaCpp(model_path='Qwen3-8B-Q8_0.gguf', n_gpu_layers=9, top_p=1)": {
+        "model": "Qwen/Qwen3-8B", SERVES: "llama.cpp", "engine.n_batch": 8, "engine.n_gpu_layers": 9, CONTEXT: 512},
+    "from llama_index.llms.llama_cpp import LlamaCPP\nllm = LlamaCPP(model_url='https://a/b/Qwen3-8B-Q8_0.gguf', "
+    "model_kwargs={'n_gpu_layers': 1})": {
+        "model": "Qwen/Qwen3-8B", SERVES: "llama.cpp", "engine.n_gpu_layers": 1, CONTEXT: 3900},
+    "import sglang as sgl\nllm = sgl.Engine(model_path='Qwen/Qwen3-8B', tp_size=2, mem_fraction_static=0.6, skip_tokenizer_init=False)": {
+        "model": "Qwen/Qwen3-8B", SERVES: "sglang", "engine.mem_fraction_static": 0.6,
+        "parallelism.tensor_parallel_size": 2},
+    "from lmdeploy import PytorchEngineConfig, pipeline\nname = 'org/InternVL2-8B'\nlength = 9 if 'vl3' in name.lower() else 4096\n"
+    "pipe = pipeline(name, backend_config=PytorchEngineConfig(session_len=length, block_size=64, tp=2))": {
+        "model": "org/InternVL2-8B", SERVES: "lmdeploy", CONTEXT: 4096, "inference.block_size": 64,
+        "engine.backend": "pytorch", "parallelism.tensor_parallel_size": 2},
+    "from langchain_community.llms import VLLM\nllm = VLLM(model='a/b', tensor_parallel_size=2, top_k=5, "
+    "vllm_kwargs={'gpu_memory_utilization': 0.5})": {
+        "model": "a/b", SERVES: "vllm", "parallelism.tensor_parallel_size": 2, "engine.gpu_memory_utilization": 0.5},
 }  # fmt: skip
 
 
@@ -228,7 +252,7 @@ def test_each_trainer_of_a_script_is_a_job():
         "    num_generations = 6, max_completion_length = 64))\n"
     )
     text = UNSLOTH + ADAPTED + TRAINED + rewards
-    with pytest.raises(MemcoreError, match="the script: It calls 2 trainers.*1: SFTConfig:.*2: GRPOConfig:"):
+    with pytest.raises(MemcoreError, match="the script: It describes 2 jobs.*1: SFTConfig:.*2: GRPOConfig:"):
         imported(text)
     first, second = (flat(imported(text, None, job).config) for job in (1, 2))
     assert (first["training.micro_batch_size"], first.get("training.method.name"), first[RANK]) == (2, None, 16)
@@ -537,7 +561,7 @@ def test_trainers_that_share_arguments_are_jobs():
 def test_each_model_of_a_script_is_a_job():
     """huggingface/notebooks, examples/language_modeling.ipynb: two models with the same arguments."""
     once = 'model = AutoModelForCausalLM.from_pretrained("{}")\nTrainer(model, TrainingArguments("x", bf16=True)).train()\n'
-    with pytest.raises(MemcoreError, match="It calls 2 trainers.*1: a/b:.*2: c/d:"):
+    with pytest.raises(MemcoreError, match="It describes 2 jobs.*1: a/b:.*2: c/d:"):
         imported("import transformers\n" + once.format("a/b") + once.format("c/d"))
 
 

@@ -1,4 +1,4 @@
-"""Python scripts and notebooks of transformers, TRL, PEFT, Unsloth and vLLM: what their calls say, in a tool's keys.
+"""Python scripts and notebooks of transformers, TRL, PEFT, Unsloth and servers: what their calls say, in a tool's keys.
 
 Sources: transformers 5.23, training_args.py, utils/quantization_config.py (`BitsAndBytesConfig`: fp4 where no type is
 said); trl 1.16, trainer/sft_config.py; peft 0.21, tuners/lora/config.py; unsloth 2026.7, models/loader.py
@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from memcore import registry
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import AUTOCAST, PREPARED
@@ -55,8 +56,9 @@ from memcore.tools.methods import METHOD, REFERENCE, adapts, of_labels
 from memcore.tools.plain_loops import NOTE, WRAPS, of_loop
 from memcore.tools.unread import changes_unread
 
-_SERVERS = ("LLM", "EngineArgs", "AsyncEngineArgs")
-_OF_RAY, _RAY = "LLMConfig", "ray.serve.llm"
+SERVED = tuple(each for tool in registry.tools() for each in tool.served)
+"""What loads models to serve them."""
+_OF_RAY, _RAY, _ENGINE = "LLMConfig", "ray.serve.llm", "LLM"
 
 _EACH = "per_device_train_batch_size"
 
@@ -82,12 +84,12 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
             syntaxes, keys, notes = zip(*read, strict=True)
             raise SeveralJobs(keys, [title for title, _ in jobs], syntaxes, notes)
         return read[0]
-    serves = [each for each in found if each.name in _SERVERS and (each.arguments or each.first)]
-    deployed = [_deployed(each) for each in found if each.name == _OF_RAY and _RAY in code]
-    if deployed or (serves and "vllm" in code):
-        serves = deployed or serves
-        keys, notes = _serving(single_call(serves))
-        return "argv", {**keys, **around}, notes
+    serves = list(_serving(code, found))
+    if serves:
+        keys, notes = [{**each, **around} for each, _ in serves], [each for _, each in serves]
+        if len(serves) > 1:
+            raise SeveralJobs(keys, [str(each[""]) for each in keys], ["argv"] * len(keys), notes)
+        return "argv", keys[0], notes[0]
     looped = of_loop(found)
     if looped:
         end = next(each.line for each in looped if each.name == "Trainer")
@@ -162,7 +164,7 @@ def _decided(keys: Mapping[str, Any], notes: tuple[str, ...]) -> Script:
 
 def decides(code: str) -> bool:
     """Return whether a script makes the arguments of its trainer or server itself."""
-    makes = {*ARGUMENT_CLASSES, *LEARNT, *(_SERVERS if "vllm" in code else ())}
+    makes = {*ARGUMENT_CLASSES, *LEARNT, *(name for each in SERVED if each.library in code for name in each.names)}
     return any(each.name in makes and (each.arguments or each.hidden) for each in calls(code))
 
 
@@ -233,19 +235,16 @@ def _deployed(call: Call) -> Call:
     return replace(call, arguments={"model": source, **arguments}, hidden=hidden)
 
 
-def _serving(call: Call) -> Script:
-    """vLLM's arguments in Python as those of its command line."""
-    keys: dict[str, Any] = {"": "vllm serve"}
-    given = dict(call.arguments)
-    keys["*"] = given.pop("model", call.first)
-    for name, value in flat(given).items():
-        option, dot, inside = name.partition(".")
-        flag = f"--{option.replace('_', '-')}{dot}{inside}"
-        if isinstance(value, bool):
-            keys[flag if value else f"--no-{flag[2:]}"] = True
-        else:
-            keys[flag] = value
-    return keys, tuple(_hidden([call]))
+def _serving(code: str, found: Sequence[Call]) -> Iterator[Script]:
+    """Yield what loads a model to serve it, as commands do so, and notes; the same command once."""
+    said: list[dict[str, Any]] = []
+    for each in found:
+        call = replace(_deployed(each), name=_ENGINE) if each.name == _OF_RAY and _RAY in code else each
+        served = next((one for one in SERVED if one.library in code and one.is_called(call)), None)
+        keys = {} if served is None else served.as_command(call, found)
+        if keys and keys not in said:
+            said.append(keys)
+            yield keys, tuple(_hidden([call]))
 
 
 def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:

@@ -129,7 +129,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "{key} is a key of {method}, so this method is assumed": "{key} 是 {method} 的键，因此按该方法处理",
     "only the update is counted, not generation": "只计更新，不计生成",
     # Keys that became no setting
-    "It calls {count} trainers": "其中调用了 {count} 个训练器",
+    "It describes {count} jobs": "其中描述了 {count} 个任务",
     "It has {count} commands for {jobs} jobs": "其中有 {count} 条命令，即 {jobs} 个任务",
     "append its number to the file name, as in FILE#2, or keep only one: {commands}": (
         "请在文件名后写上编号选择一条（如 FILE#2），或只保留一条：{commands}"
