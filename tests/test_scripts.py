@@ -131,6 +131,13 @@ READ = {
     "pipe = pipeline(name, backend_config=PytorchEngineConfig(session_len=length, block_size=64, tp=2))": {
         "model": "org/InternVL2-8B", SERVES: "lmdeploy", CONTEXT: 4096, "inference.block_size": 64,
         "engine.backend": "pytorch", "parallelism.tensor_parallel_size": 2},
+    "from transformers import AutoModelForCausalLM, BitsAndBytesConfig\nmodel = AutoModelForCausalLM.from_pretrained('a/b', "
+    "quantization_config=BitsAndBytesConfig(load_in_8bit=True))\nmodel.generate(**inputs, max_new_tokens=64, use_cache=False)": {
+        "model": "a/b", SERVES: "transformers", WEIGHTS: "int8", "inference.output_length": 64, "inference.use_cache": False},
+    "from transformers import pipeline\npipe = pipeline('text-generation', 'a/b', torch_dtype=torch.float16, batch_size=4)\n"
+    "pipe(texts, max_new_tokens=8)": {
+        "model": "a/b", SERVES: "transformers", "inference.weight_dtype": "fp16", "inference.output_length": 8,
+        "inference.batch_size": 4},
     "from langchain_community.llms import VLLM\nllm = VLLM(model='a/b', tensor_parallel_size=2, top_k=5, "
     "vllm_kwargs={'gpu_memory_utilization': 0.5})": {
         "model": "a/b", SERVES: "vllm", "parallelism.tensor_parallel_size": 2, "engine.gpu_memory_utilization": 0.5},

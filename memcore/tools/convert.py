@@ -166,7 +166,7 @@ def _documented(code: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]]:
 
 _CALLS = re.compile(
     r"\b(?:from_pretrained|TrainingArguments|\w+(?:Config|Trainer|Args)|"
-    rf"{'|'.join(name for each in SERVED for name in each.names)})\("
+    rf"{'|'.join(name for each in SERVED for name in each.names)}|pipeline)\("
 )
 """Calls without which a text is no script of a library that is known."""
 

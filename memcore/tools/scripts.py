@@ -29,6 +29,7 @@ from memcore.messages import Message, joined
 from memcore.tools.adapted import checkpointed, of_adapters
 from memcore.tools.altered import of_arguments, of_model, optimizer_of, with_changes
 from memcore.tools.frozen import trained_of
+from memcore.tools.generating import of_generation
 from memcore.tools.loads import (
     ARGUMENT_CLASSES,
     BITS,
@@ -95,7 +96,8 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
         end = next(each.line for each in looped if each.name == "Trainer")
         keys, notes = _training(looped, [each for each in changes if each.line <= end and each.to not in WRAPS])
         return _of_training((keys, (NOTE, *notes)), around)
-    return None
+    generates = of_generation(found)
+    return None if generates is None else ("argv", {**generates[0], **around}, generates[1])
 
 
 def _of_training(script: Script, around: Mapping[str, Any]) -> tuple[str, dict[str, Any], tuple[str, ...]]:
@@ -260,7 +262,8 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     model = of_loads(found, told, named="model_name_or_path" in keys, trained=trained)
     base = model.get("model_name_or_path", keys.get("model_name_or_path"))
     adapter, said = of_adapters(found, told, base)
-    keys |= {**adapter, **model, **_shorter({**keys, **adapter}, model)}
+    learns = {METHOD: keys[METHOD]} if METHOD in keys else {}  # a trainer's own, whatever its model's class
+    keys |= {**adapter, **model, **_shorter({**keys, **adapter}, model), **learns}
     keys |= _of_casts(found, keys, changes)
     keys = keys if arguments else {**_of_fields(found), **keys, **of_arguments(changes)}
     keys = {**keys, **_of_model_config(found, told)}

@@ -128,6 +128,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "vLLM keeps {share} of the GPU during the update": "更新期间 vLLM 占用 GPU 的 {share}",
     "{key} is a key of {method}, so this method is assumed": "{key} 是 {method} 的键，因此按该方法处理",
     "only the update is counted, not generation": "只计更新，不计生成",
+    "texts that are generated at once are not read: one is counted": "同时生成多少条文本未能读出：按一条计",
+    "tokens to generate are not read": "生成多少个 token 未能读出",
+    "{key}: the longest of several is counted: {length}": "{key}：有多个值，按最长的 {length} 计",
     # Keys that became no setting
     "It describes {count} jobs": "其中描述了 {count} 个任务",
     "It has {count} commands for {jobs} jobs": "其中有 {count} 条命令，即 {jobs} 个任务",
