@@ -138,6 +138,8 @@ READ = {
     "pipe(texts, max_new_tokens=8)": {
         "model": "a/b", SERVES: "transformers", "inference.weight_dtype": "fp16", "inference.output_length": 8,
         "inference.batch_size": 4},
+    "from transformers import AutoModelForCausalLM, Trainer\nmodel = AutoModelForCausalLM.from_pretrained('a/b')\nN = 7\n"
+    "ids = made['input_ids'][:N]\nTrainer(model, TrainingArguments('x')).train()": {"model": "a/b", LENGTH: 7},
     "from langchain_community.llms import VLLM\nllm = VLLM(model='a/b', tensor_parallel_size=2, top_k=5, "
     "vllm_kwargs={'gpu_memory_utilization': 0.5})": {
         "model": "a/b", SERVES: "vllm", "parallelism.tensor_parallel_size": 2, "engine.gpu_memory_utilization": 0.5},
@@ -191,6 +193,9 @@ def test_what_nobody_knows_is_asked_for_by_name():
         read_sources([Source("a.py", text)])
     config, _ = read_sources([Source("a.py", text)], given=[LENGTH])
     assert config["model"] == "Qwen/Qwen3-0.6B"
+    rewards = "GRPOTrainer(model=model, args=GRPOConfig(max_prompt_length=n + 1, max_completion_length=2048 - n))\n"
+    with pytest.raises(MemcoreError, match=r"found \$max_completion_length, which the script does not set"):
+        read_sources([Source("a.py", UNSLOTH + ADAPTED + rewards)])
 
 
 def test_what_a_script_freezes_is_said():
@@ -285,21 +290,24 @@ def test_arguments_that_are_elsewhere_are_said(before):
         ("1 if flag else 2", 1),
         ("args.rank", 8),
         ("os.environ.get('RANK', 4)", 4),
-        ("os.environ['RANK']", "$EXPRESSION"),
+        ("os.environ['RANK']", "$x"),
         ("dict(a=n)", {"a": 2}),
         ("twice", 2),
         ("longer", ["a", "b"]),
         ("counted", 3),
         ("looped", "$looped"),
+        ("kind", "d"),
+        ("second", "b"),
+        ("'a-b'.replace('-', '')", "ab"),
         ("given['a']", 1),
         ("n in (2, 3) and torch.cuda.get_device_capability()[0] >= 8", True),
         ("chosen", "yes"),
         ("'chat' in 'A/Chat'.lower()", True),
         ("maybe", "$maybe"),
         ("unknown(1)", "$unknown"),
-        ("2 ** 9999999", "$EXPRESSION"),
-        ("1 / 0", "$EXPRESSION"),
-        ("10 ** 9 * 10 ** 9 * 99", "$EXPRESSION"),
+        ("2 ** 9999999", "$x"),
+        ("1 / 0", "$x"),
+        ("10 ** 9 * 10 ** 9 * 99", "$x"),
     ],
 )
 def test_expressions(said, value):
@@ -307,6 +315,8 @@ def test_expressions(said, value):
         "n, flag = 2, True\ntwice = 1\ntwice = 2\nmaybe = 1\nif x:\n    maybe = 2\nlonger = ['a']\nlonger.append('b')\n"
         "counted = 1\ncounted += 2\nlooped = 1\nfor looped in (1, 2):\n    pass\ngiven = dict(a=1)\n"
         "if n == 2:\n    chosen = 'yes'\nelse:\n    chosen = 'no'\n"
+        "kind = 'a'\nif kind == 'b':\n    kind = 'c'\nelif kind == 'a':\n    kind = 'd'\n"
+        "def both(kind='e'):\n    second = 1\n    return kind, 'b'\nfirst, second = both()\n"
         f"p.add_argument('--rank', type=int, default=8)\nf(x={said})"
     )
     assert next(each for each in calls(code) if each.name == "f").arguments["x"] == value

@@ -94,8 +94,10 @@ class Change(Deed):
 
 _NOBODYS = "$EXPRESSION"
 """The value of an expression without a name, which nobody knows."""
-FREEZES, PARSED = "requires_grad_", "parse_args"
-"""Names of calls that switch gradients off or on, and of those that stand for a class which a command line fills."""
+FREEZES, PARSED, CUTS = "requires_grad_", "parse_args", "[:]"
+"""Names of calls that switch gradients off or on, of those that stand for a class which a command line fills, and of
+those that cut tokens."""
+_TOKENS = "input_ids"
 
 
 def calls(code: str) -> list[Call]:
@@ -124,6 +126,7 @@ def followed(code: str, makes: Callable[[str, str], str] | None = None) -> tuple
         nodes = [node for node in alive(tree, 0) if id(node) not in never]
         found = [known.call(node) for node in nodes if isinstance(node, ast.Call)]
         found += [frozen for node in nodes if isinstance(node, ast.Assign) and (frozen := known.frozen(node))]
+        found += [cut for node in nodes if isinstance(node, ast.Subscript) and (cut := known.cut(node))]
         found += known.parsed()
         changes = known.changes_of_objects(makes, never) if makes else []
     except SyntaxError as error:
@@ -381,6 +384,15 @@ class _Known:
         self.line = 0 if self._within(node) else node.lineno
         return Call(FREEZES, last(target.value), node.lineno, {}, first=self.value(node.value, 0))
 
+    def cut(self, node: ast.Subscript) -> Call | None:
+        """Return `input_ids[:512]` as the call of a tokenizer that truncates so; None for other items."""
+        part = node.slice
+        if not (isinstance(part, ast.Slice) and part.upper and not part.lower and _TOKENS in ast.dump(node.value)):
+            return None
+        length = self.value(part.upper, 0)
+        whole = isinstance(length, int) and length > 0
+        return Call(CUTS, _TOKENS, node.lineno, {"truncation": True, "max_length": length}) if whole else None
+
     def parsed(self) -> Iterator[Call]:
         """Yield the classes of the script's own that a command line fills, with the values that they begin with."""
         for name in self.objects.parsed:
@@ -430,7 +442,7 @@ class _Known:
         for each in node.keywords:
             value = self.value(each.value, 0)
             if each.arg is not None:
-                arguments[each.arg] = value
+                arguments[each.arg] = f"${each.arg}" if value == _NOBODYS else value
             elif isinstance(value, dict):
                 arguments |= value
                 hidden += sorted({each.id for each in ast.walk(each.value) if isinstance(each, ast.Name)} & self.loose)
@@ -591,14 +603,11 @@ class _Known:
                 return _TYPES[name](values[0])
             except (ValueError, TypeError, OverflowError):
                 return NotImplemented
-        if name in _OF_TEXTS and isinstance(node.func, ast.Attribute):
+        if len(values) in _OF_TEXTS.get(name, ()) and isinstance(node.func, ast.Attribute):
             text = self.value(node.func.value, deep)
-            if isinstance(text, str) and not is_open(text) and all(isinstance(each, str) and each for each in values):
-                return (
-                    getattr(text, name)(*values)
-                    if len(values) == (name == "replace") + bool(values)
-                    else NotImplemented
-                )
+            plain = all(isinstance(each, str) and not is_open(each) for each in (text, *values))
+            if plain and (name != "split" or values != [""]):
+                return getattr(text, name)(*values)
         if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
             return path_of(values)
         if name == "dict" and not values:

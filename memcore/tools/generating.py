@@ -11,13 +11,14 @@ from typing import Any
 
 from memcore.formats.python import Call
 from memcore.messages import Message
+from memcore.tools.altered import OPTIMIZERS
 from memcore.tools.loads import BITS, loads_unread, of_loads
 
 _TASKS = ("text-generation", "image-text-to-text", "text2text-generation", "summarization", "translation",
           "any-to-any", "automatic-speech-recognition", "image-to-text")  # fmt: skip
 """Pipelines that generate."""
 _PIPELINE, _GENERATE = "pipeline", "generate"
-_TRAINS = ("backward", "fit")
+_TRAINS = ("backward", "fit", "get_peft_model", *OPTIMIZERS)
 """Calls of a training loop, which is another job than what it generates in between."""
 _LENGTHS = ("max_new_tokens", "max_length")
 _TAKEN = ("torch_dtype", "dtype", "attn_implementation", *BITS)

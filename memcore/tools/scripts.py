@@ -20,7 +20,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import AUTOCAST, PREPARED
 from memcore.formats.objects import STARTED, options
-from memcore.formats.python import FREEZES, PARSED, Call, Change, calls, environment, followed
+from memcore.formats.python import CUTS, FREEZES, PARSED, Call, Change, calls, environment, followed
 from memcore.formats.readers import SeveralJobs, flat
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.writing import nested
@@ -389,8 +389,10 @@ def _unadapted() -> dict[str, Any]:
 
 def _truncated(found: Sequence[Call]) -> object:
     """The length to which a script's tokenizer cuts its texts; else they are as long as the data's."""
-    given = [each.arguments for each in found if each.arguments.get("truncation", False) not in (False, None)]
-    lengths = {each["max_length"] for each in given if isinstance(each.get("max_length"), int)}
+    given = [each for each in found if each.arguments.get("truncation", False) not in (False, None)]
+    known = [each for each in given if isinstance(each.arguments.get("max_length"), int)]
+    told = [each for each in known if each.name != CUTS] or known
+    lengths = {each.arguments["max_length"] for each in told}
     return lengths.pop() if len(lengths) == 1 else "$max_length"
 
 
