@@ -499,13 +499,15 @@ optimizer = torch.optim.{}(model.parameters())
 for batch in loader:
     loss = model(**batch).loss
     loss.backward()
-    optimizer.step()
+    if step % 3 == 0:
+        optimizer.step()
 """
 FROM_CONFIG = "model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained('a/b'))"
 
 
 @pytest.mark.parametrize(("loads", "optimizer", "found"), [
-    ("model = AutoModelForCausalLM.from_pretrained('a/b')", "AdamW", {P: "fp32", BATCH: 4, LENGTH: 64}),
+    ("model = AutoModelForCausalLM.from_pretrained('a/b')", "AdamW", {
+        P: "fp32", BATCH: 4, LENGTH: 64, "training.gradient_accumulation_steps": 3}),
     ("model = AutoModelForCausalLM.from_pretrained('a/b', dtype=torch.bfloat16)", "SGD", {P: "bf16", OPTIMIZER: "sgd"}),
     (FROM_CONFIG + "\naccelerator = Accelerator(mixed_precision='bf16')", "AdamW", {P: "bf16-mixed", "model": "a/b"}),
     (FROM_CONFIG + "\nmodel = FSDP(model, auto_wrap_policy=p, mixed_precision=MixedPrecision(param_dtype=torch.bfloat16))",
@@ -513,6 +515,10 @@ FROM_CONFIG = "model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrain
     ("model = AutoModelForCausalLM.from_pretrained('a/b', dtype=torch.bfloat16)\nfully_shard(model, offload_policy=p, "
      "mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))",
      "AdamW", {P: "bf16", "engine.type": "fsdp", "engine.version": 2, "engine.cpu_offload": True}),
+    ("model = AutoModelForCausalLM.from_pretrained('a/b', dtype=torch.bfloat16)\nconfig = {'train_micro_batch_size_per_gpu': 2,"
+     "'bf16': {'enabled': True}, 'zero_optimization': {'stage': 3}, 'optimizer': {'type': 'AdamW'}, 'gradient_clipping': 1}\n"
+     "model, *_ = deepspeed.initialize(model=model, config=config)",
+     "AdamW", {P: "bf16-mixed", BATCH: 2, "engine.type": "deepspeed", "engine.zero_stage": 3}),
 ])  # fmt: skip
 def test_a_loop_of_its_own_is_the_trainers(loads, optimizer, found):
     read = imported(OF_LOOPS.format(loads, optimizer))

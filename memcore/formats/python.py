@@ -94,9 +94,10 @@ class Change(Deed):
 
 _NOBODYS = "$EXPRESSION"
 """The value of an expression without a name, which nobody knows."""
-FREEZES, PARSED, CUTS = "requires_grad_", "parse_args", "[:]"
-"""Names of calls that switch gradients off or on, of those that stand for a class which a command line fills, and of
-those that cut tokens."""
+FREEZES, PARSED, CUTS, STEPS = "requires_grad_", "parse_args", "[:]", "%"
+"""Names of calls that switch gradients off or on, of those that stand for a class which a command line fills, of those
+that cut tokens, and of those that update after several batches."""
+_ACCUMULATES = "gradient_accumulation_steps"
 _TOKENS = "input_ids"
 
 
@@ -127,6 +128,7 @@ def followed(code: str, makes: Callable[[str, str], str] | None = None) -> tuple
         found = [known.call(node) for node in nodes if isinstance(node, ast.Call)]
         found += [frozen for node in nodes if isinstance(node, ast.Assign) and (frozen := known.frozen(node))]
         found += [cut for node in nodes if isinstance(node, ast.Subscript) and (cut := known.cut(node))]
+        found += [steps for node in nodes if isinstance(node, ast.If) and (steps := known.steps(node))]
         found += known.parsed()
         changes = known.changes_of_objects(makes, never) if makes else []
     except SyntaxError as error:
@@ -392,6 +394,18 @@ class _Known:
         length = self.value(part.upper, 0)
         whole = isinstance(length, int) and length > 0
         return Call(CUTS, _TOKENS, node.lineno, {"truncation": True, "max_length": length}) if whole else None
+
+    def steps(self, node: ast.If) -> Call | None:
+        """Return `if step % 4 == 0: optimizer.step()` as a call with that number; None for another condition."""
+        if not any(
+            isinstance(each, ast.Call) and last(each.func) == "step" for one in node.body for each in ast.walk(one)
+        ):
+            return None
+        every = [
+            each.right for each in ast.walk(node.test) if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod)
+        ]
+        number = self.value(every[0], 0) if len(every) == 1 else 0
+        return Call(STEPS, "", node.lineno, {_ACCUMULATES: number}) if isinstance(number, int) and number > 1 else None
 
     def parsed(self) -> Iterator[Call]:
         """Yield the classes of the script's own that a command line fills, with the values that they begin with."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memcore.formats.python import Call
+from memcore.formats.python import STEPS, Call
 from memcore.tools.altered import OPTIMIZERS
 from memcore.tools.loads import loads_model
 
@@ -18,6 +18,7 @@ NOTE = "the script has a training loop of its own: read as the Trainer's; what i
 _SECOND, _POLICIES = "fully_shard", ("MixedPrecision", "MixedPrecisionPolicy")
 WRAPS = ("FSDP", "FullyShardedDataParallel", _SECOND)
 """Functions of PyTorch's that shard a model."""
+_MAKES_ENGINE, _CLIPS = "initialize", "clip_grad_norm"
 _HALVES: Mapping[object, str] = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "half": "fp16"}
 
 
@@ -25,24 +26,71 @@ def of_loop(found: Sequence[Call]) -> list[Call]:
     """Return the calls of a script with those of a trainer for its own loop; none for a script without one."""
     ends = [each.line for each in found if each.name == "backward"]
     before = [each for each in found if ends and each.line <= ends[-1]]
-    steps = [each for each in before if each.name in OPTIMIZERS]
-    if not steps or not any(map(loads_model, before)):
+    steps = [OPTIMIZERS[each.name] for each in before if each.name in OPTIMIZERS]
+    split = _deepspeed(before)
+    if not (steps or split) or not any(map(loads_model, before)):
         return []
-    arguments = {**_batch(before), **_precision(before), **_sharded(before), "optim": OPTIMIZERS[steps[-1].name]}
-    if not any(each.name.startswith("clip_grad_norm") for each in before):
+    arguments = {**_batch(before), **_updates(found), **_precision(before), **_sharded(before)}
+    arguments |= {"optim": steps[-1], **split} if steps else split
+    clips = "gradient_clipping" in split.get("deepspeed", ()) or any(each.name.startswith(_CLIPS) for each in before)
+    if not clips:
         arguments["max_grad_norm"] = 0
     trained = [Call("TrainingArguments", "", ends[-1], arguments), Call("Trainer", "", ends[-1], {})]
     return [*before, *trained, *(each for each in found if each.line > ends[-1])]
 
 
+def reads(looped: Sequence[Call]) -> tuple[str, ...]:
+    """Return the functions that are read of those that such a loop hands its model to."""
+    split = any("deepspeed" in each.arguments for each in looped if each.name == "TrainingArguments")
+    return (*WRAPS, _MAKES_ENGINE) if split else WRAPS
+
+
+def _deepspeed(before: Sequence[Call]) -> dict[str, Any]:
+    """Return the Trainer's arguments for what DeepSpeed's engine is made with; none without it.
+
+    Source: deepspeed 0.18, __init__.py (`initialize`: `config`, earlier `config_params`), runtime/config.py.
+    """
+    made = next((each for each in before if each.name == _MAKES_ENGINE and "model" in each.arguments), None)
+    if made is None:
+        return {}
+    config = made.arguments.get("config", made.arguments.get("config_params"))
+    if not isinstance(config, Mapping):
+        return {"deepspeed": config} if isinstance(config, str) else {}
+    keys = {ours: config[theirs] for theirs, ours in _BATCHES.items() if theirs in config}
+    keys |= {name: True for name in ("bf16", "fp16") if _in(config, name, "enabled") is True}
+    named = _in(config, "optimizer", "type")
+    keys |= {} if named is None else {"optim": OPTIMIZERS.get(str(named), "$optim")}
+    rest = {name: value for name, value in config.items() if name not in (*_BATCHES, "bf16", "fp16", "optimizer")}
+    return {**keys, "deepspeed": rest}
+
+
+_BATCHES: Mapping[str, str] = {
+    "train_micro_batch_size_per_gpu": "per_device_train_batch_size",
+    "gradient_accumulation_steps": "gradient_accumulation_steps",
+}
+
+
+def _in(config: Mapping[str, Any], section: str, key: str) -> object:
+    """Return a key of a section; None without either."""
+    inner = config.get(section)
+    return inner.get(key) if isinstance(inner, Mapping) else None
+
+
 def _batch(before: Sequence[Call]) -> dict[str, Any]:
-    """Return the texts of a batch, by the loader that shuffles, else by the first, and the batches of a step."""
+    """Return the texts of a batch, by the loader that shuffles, else by the first."""
     loaders = [each for each in before if each.name == "DataLoader" and "batch_sampler" not in each.arguments]
     shuffled = [each for each in loaders if each.arguments.get("shuffle") is True]
-    name, steps = "per_device_train_batch_size", "gradient_accumulation_steps"
-    size = next((each.arguments.get("batch_size", 1) for each in (*shuffled, *loaders)), f"${name}")
-    several = [each.arguments[steps] for each in before if each.name == "Accelerator" and steps in each.arguments]
-    return {name: size, **({steps: several[-1]} if several else {})}
+    name = "per_device_train_batch_size"
+    return {name: next((each.arguments.get("batch_size", 1) for each in (*shuffled, *loaders)), f"${name}")}
+
+
+def _updates(found: Sequence[Call]) -> dict[str, Any]:
+    """Return the batches of an update, as accelerate is told or the loop counts them."""
+    steps = "gradient_accumulation_steps"
+    several = [
+        each.arguments[steps] for each in found if each.name in ("Accelerator", STEPS) and steps in each.arguments
+    ]
+    return {steps: several[-1]} if several else {}
 
 
 def _halved(before: Sequence[Call]) -> bool:

@@ -54,7 +54,7 @@ from memcore.tools.loads import (
     trained_lines,
 )
 from memcore.tools.methods import METHOD, REFERENCE, adapts, of_labels
-from memcore.tools.plain_loops import NOTE, WRAPS, of_loop
+from memcore.tools.plain_loops import NOTE, of_loop, reads
 from memcore.tools.unread import changes_unread
 
 SERVED = tuple(each for tool in registry.tools() for each in tool.served)
@@ -94,7 +94,8 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     looped = of_loop(found)
     if looped:
         end = next(each.line for each in looped if each.name == "Trainer")
-        keys, notes = _training(looped, [each for each in changes if each.line <= end and each.to not in WRAPS])
+        left = [each for each in changes if each.line <= end and each.to not in reads(looped)]
+        keys, notes = _training(looped, left)
         return _of_training((keys, (NOTE, *notes)), around)
     generates = of_generation(found)
     return None if generates is None else ("argv", {**generates[0], **around}, generates[1])
