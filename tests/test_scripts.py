@@ -298,6 +298,7 @@ def test_arguments_that_are_elsewhere_are_said(before):
         ("looped", "$looped"),
         ("kind", "d"),
         ("second", "b"),
+        ("given.get('a', 3) + given.get('b', 4)", 5),
         ("'a-b'.replace('-', '')", "ab"),
         ("given['a']", 1),
         ("n in (2, 3) and torch.cuda.get_device_capability()[0] >= 8", True),
@@ -459,6 +460,7 @@ SAID = {
     "del model.lm_head": True,
     "model.config.num_hidden_layers = 4": True,
     "model = patch(model)": True,
+    "parts = []\nfor n, p in model.named_modules():\n    parts.append((p, n))\nfor p, n in parts:\n    setattr(p, n, 1)": True,
     "model.to('cuda', torch.float16)": True,
     "model.resize_token_embeddings(60000)": True,
     "tokenizer.add_tokens(words)\nmodel.resize_token_embeddings(len(tokenizer))": True,
@@ -525,6 +527,16 @@ def test_a_loop_of_its_own_is_the_trainers(loads, optimizer, found):
     assert found.items() <= flat(read.config).items()
     assert any("a training loop of its own" in note for note in read.notes)
     assert not any("not read:" in note for note in read.notes)
+
+
+def test_lightnings_trainer_is_a_loop():
+    """NielsRogge/Transformers-Tutorials, CANINE: its trainer has no arguments of transformers'."""
+    text = OF_LOOPS.format("model = AutoModelForCausalLM.from_pretrained('a/b')", "AdamW").partition("for batch")[0]
+    text += "trainer = Trainer(gpus=1, precision='bf16-mixed', accumulate_grad_batches=2, strategy='fsdp')\ntrainer.fit(net)\n"
+    read = imported(text)
+    found = flat(read.config)
+    assert (found[BATCH], found["training.gradient_accumulation_steps"], found[P]) == (4, 2, "bf16-mixed")
+    assert [str(each) for each in read.notes if "not read of" in each] == ["line 9: not read of Trainer: strategy"]
 
 
 OF_PEFT = {
@@ -666,6 +678,8 @@ def test_only_the_run_knows():
         ("scripts_third", (4, 5), (0, 0)),
         ("scriptsb_blind", (15, 25), (4, 0)),
         ("scriptsb_second", (7, 9), (1, 0)),
+        ("scripts_fourth", (29, 42), (2, 0)),
+        ("scripts_fifth", (13, 15), (1, 0)),
     ],
 )
 def test_scripts_as_written_down(batch, right, silent):

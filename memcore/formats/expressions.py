@@ -42,6 +42,16 @@ def item_of(of: object, key: object) -> Any:
     return of[key] if whole else NotImplemented  # type: ignore[index]
 
 
+def item_or(of: object, arguments: Sequence[Any]) -> Any:
+    """Return what `get` of a mapping gives; NotImplemented where it is not known.
+
+    >>> item_or({"a": 1}, ["a"]), item_or({"a": 1}, ["b", 2])
+    (1, 2)
+    """
+    known = isinstance(of, dict) and arguments and isinstance(arguments[0], str) and not is_open(arguments[0])
+    return of.get(*arguments[:2]) if known else NotImplemented  # type: ignore[attr-defined]
+
+
 def path_of(parts: Sequence[Any]) -> Any:
     """A path of several parts, below `.` where nobody knows the folder; NotImplemented for other values.
 

@@ -7,7 +7,7 @@ these. What nobody knows stands as `$name`, which whoever needs the value asks f
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -27,6 +27,7 @@ from memcore.formats.expressions import (
     asks,
     is_open,
     item_of,
+    item_or,
     names_it,
     path_of,
     size,
@@ -617,17 +618,22 @@ class _Known:
                 return _TYPES[name](values[0])
             except (ValueError, TypeError, OverflowError):
                 return NotImplemented
-        if len(values) in _OF_TEXTS.get(name, ()) and isinstance(node.func, ast.Attribute):
-            text = self.value(node.func.value, deep)
-            plain = all(isinstance(each, str) and not is_open(each) for each in (text, *values))
-            if plain and (name != "split" or values != [""]):
-                return getattr(text, name)(*values)
+        if isinstance(node.func, ast.Attribute) and (name == "get" or len(values) in _OF_TEXTS.get(name, ())):
+            return self._of_method(self.value(node.func.value, deep), name, values)
         if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
             return path_of(values)
         if name == "dict" and not values:
             keys: list[ast.expr | None] = [ast.Constant(each.arg) if each.arg else None for each in node.keywords]
             return self._mapping(ast.Dict(keys, [each.value for each in node.keywords]), deep)
         return NotImplemented
+
+    @staticmethod
+    def _of_method(of: object, name: str, values: Sequence[Any]) -> Any:
+        """Return what a method of a text or `get` of a mapping gives."""
+        if name == "get":
+            return item_or(of, values)
+        plain = all(isinstance(each, str) and not is_open(each) for each in (of, *values))
+        return getattr(of, name)(*values) if plain and (name != "split" or values != [""]) else NotImplemented
 
     def _chosen(self, node: ast.BoolOp | ast.IfExp, deep: int) -> Any:
         """Return the value that decides `A or B`, or that a condition chooses."""

@@ -24,19 +24,49 @@ _HALVES: Mapping[object, str] = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp
 
 def of_loop(found: Sequence[Call]) -> list[Call]:
     """Return the calls of a script with those of a trainer for its own loop; none for a script without one."""
-    ends = [each.line for each in found if each.name == "backward"]
-    before = [each for each in found if ends and each.line <= ends[-1]]
+    given = lightning(found)
+    ends = [each.line for each in found if each.name == ("backward" if given is None else _FITS)]
+    before = [each for each in found if ends and each.line <= ends[-1] and each is not given]
     steps = [OPTIMIZERS[each.name] for each in before if each.name in OPTIMIZERS]
     split = _deepspeed(before)
     if not (steps or split) or not any(map(loads_model, before)):
         return []
-    arguments = {**_batch(before), **_updates(found), **_precision(before), **_sharded(before)}
+    told, left = ({}, {}) if given is None else _of_lightning(given)
+    arguments = {**_batch(before), **_updates(found), **_precision(before), **_sharded(before), **told}
     arguments |= {"optim": steps[-1], **split} if steps else split
     clips = "gradient_clipping" in split.get("deepspeed", ()) or any(each.name.startswith(_CLIPS) for each in before)
-    if not clips:
-        arguments["max_grad_norm"] = 0
-    trained = [Call("TrainingArguments", "", ends[-1], arguments), Call("Trainer", "", ends[-1], {})]
+    if not clips and _CLIPPED not in told:
+        arguments[_CLIPPED] = 0
+    trained = [Call("TrainingArguments", "", ends[-1], arguments), Call("Trainer", "", ends[-1], left)]
     return [*before, *trained, *(each for each in found if each.line > ends[-1])]
+
+
+def lightning(found: Sequence[Call]) -> Call | None:
+    """Return the call that makes Lightning's trainer, which is handed its model by `fit`; None in other scripts."""
+    fits = any(each.name == _FITS and each.of for each in found)
+    plain = [each for each in found if each.name == "Trainer" and not each.places and not {*each.arguments} & {*_OURS}]
+    return plain[0] if fits and plain else None
+
+
+def _of_lightning(trainer: Call) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what Lightning's trainer is told, as the Trainer's arguments, and what is not read of it.
+
+    Source: lightning 2.6, pytorch/trainer/trainer.py and connectors/accelerator_connector.py (`precision`).
+    """
+    keys = {_LIGHTNING[name]: value for name, value in trainer.arguments.items() if name in _LIGHTNING}
+    precision = trainer.arguments.get("precision")
+    keys |= {_PRECISIONS[precision]: True} if precision in _PRECISIONS else {}
+    left = {name: value for name, value in trainer.arguments.items() if name in _MATTER and value not in _HARMLESS}
+    return keys, left | ({} if precision in (*_PRECISIONS, None, 32, "32", "32-true") else {"precision": precision})
+
+
+_FITS, _OURS = "fit", ("model", "args", "train_dataset")
+_CLIPPED = "max_grad_norm"
+_LIGHTNING: Mapping[str, str] = {
+    "accumulate_grad_batches": "gradient_accumulation_steps", "gradient_clip_val": _CLIPPED,
+}  # fmt: skip
+_PRECISIONS: Mapping[object, str] = {16: "fp16", "16": "fp16", "16-mixed": "fp16", "bf16": "bf16", "bf16-mixed": "bf16"}
+_MATTER, _HARMLESS = ("strategy", "plugins"), ("auto", "ddp", None)
 
 
 def reads(looped: Sequence[Call]) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ from memcore.tools.loads import (
     trained_lines,
 )
 from memcore.tools.methods import METHOD, REFERENCE, adapts, of_labels
-from memcore.tools.plain_loops import NOTE, of_loop, reads
+from memcore.tools.plain_loops import NOTE, lightning, of_loop, reads
 from memcore.tools.unread import changes_unread
 
 SERVED = tuple(each for tool in registry.tools() for each in tool.served)
@@ -63,6 +63,7 @@ _OF_RAY, _RAY, _ENGINE = "LLMConfig", "ray.serve.llm", "LLM"
 
 _EACH = "per_device_train_batch_size"
 
+_TRAIN = (*ARGUMENT_CLASSES, *LEARNT, *OTHERS, *TRAINERS)
 Script = tuple[dict[str, Any], tuple[str, ...]]
 
 
@@ -76,7 +77,8 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     around = {name: value for name, value in options().items() if name.startswith(ENVIRONMENT)}
     around |= {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
     prepares = any(each.name == "get_peft_model" and each.of in UNSLOTH for each in found)
-    if prepares or any(each.name in (*ARGUMENT_CLASSES, *LEARNT, *OTHERS, *TRAINERS) for each in found):
+    trains = lightning(found) is None and any(each.name in _TRAIN for each in found)
+    if prepares or trains:
         if STARTED in options():
             return _of_training(_decided(*_training(found, changes)), around)
         jobs = _jobs(found)
