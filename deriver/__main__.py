@@ -60,8 +60,9 @@ def row_of(model_type: str, name: str, start: building.Flat, seconds: int) -> di
 def _written_row(model_type: str, name: str, start: building.Flat) -> dict[str, Any]:
     """A row that was written by hand, in whole or in part, proved."""
     samples = sizes(model_type, name, start)
-    found = defaults(model_type, name, start) if "tensors" in WRITTEN[name] else samples
-    row = {**_proved_row(found), **WRITTEN[name]}
+    whole = "tensors" in WRITTEN[name]
+    found = _row(defaults(model_type, name, start), model_type, {})[0] if whole else _proved_row(samples)
+    row = {**found, **WRITTEN[name]}
     unseen = [*samples.found, *several(samples, PROOFS), *_whole(samples)]
     unseen = [each for each in unseen if all(each.given.get(key, only) == only for key, only in row["fixed"].items())]
     wrong = [sample.given for sample in unseen if not _right(row, name, sample)]
@@ -75,7 +76,8 @@ def _labelled(name: str, row: dict[str, Any]) -> dict[str, Any]:
     head = LABELLED.get(name, ())
     names = {each for each, *_ in head}
     kept = [each for each in row["tensors"] if each[0] not in names]
-    fixed = {key: value for key, value in row["fixed"].items() if key not in {when for _, when, *_ in head}}
+    asked = {key for _, when, *_ in head if when for key in formulas.names(when)}
+    fixed = {key: value for key, value in row["fixed"].items() if key not in asked}
     return {**row, "tensors": [*kept, *map(list, head)], "fixed": fixed} if head else row
 
 
@@ -155,7 +157,7 @@ def _row(
         "names": samples.names,
         "absent": absent,
         "words": _words(samples, set(absent)),
-        "fixed": {key: value for key, value in fixed.items() if not sampling.HARMLESS.fullmatch(key)},
+        "fixed": fixed,
         "lists": found.lists,
         "tensors": found.tensors,
         "inner": found.inner,
@@ -344,9 +346,8 @@ def write_file(rows: dict[str, dict[str, Any]], further: dict[str, dict[str, Any
     known = json.loads(TARGET.read_text(encoding="utf-8")) if TARGET.exists() else {}
     proved = {name: row for name, row in rows.items() if "failed" not in row}
     others = {**known.get("heads", {}), **(further or {})}
-    classes = dict(
-        sorted({**known.get("classes", {}), **{name: _written(name, row) for name, row in proved.items()}}.items())
-    )
+    found = {**known.get("classes", {}), **{name: _written(name, row) for name, row in proved.items()}}
+    classes = {name: {**row, "fixed": _deciding(row["fixed"])} for name, row in sorted(found.items())}
     types: dict[str, dict[str, str]] = {}
     for name, row in classes.items():
         kind = types.setdefault(row["type"], {})
@@ -364,6 +365,11 @@ def write_file(rows: dict[str, dict[str, Any]], further: dict[str, dict[str, Any
         if name in proved and name in (types[row["type"]].get("class"), derived_model.HEADED.get(row["type"])):
             row["cache"] = caches.proved(row["type"], name)
     TARGET.write_text(_text(types, classes, others), encoding="utf-8")
+
+
+def _deciding(fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out keys without a size in them."""
+    return {key: value for key, value in fixed.items() if not sampling.HARMLESS.fullmatch(key)}
 
 
 def _lines(rows: dict[str, dict[str, Any]]) -> str:

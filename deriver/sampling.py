@@ -24,7 +24,8 @@ HARMLESS = re.compile(
     rf"{NO_MATTER.pattern}|(.*\.)?(.*dropout_prob|suppress_tokens|summary_\w+|freeze_\w+|(text|vision)_config_dict"
     r"|sampling_rate|chunk_length_s|hop_length|pad_mode|classifier_pooling|num_image_tokens|qk_scale_factor|embedding_scale"
     r"|layer_scale_initial_scale|final_logit_softcapping|mlp_\w+_softcap|route_scale|router_ignore_padding_tokens"
-    r"|cat_hidden_layers|expert_capacity|capacity_factor|norm_topk_prob|\w+_attn_chunk_length|hidden_act|prefix_lm)"
+    r"|cat_hidden_layers|expert_capacity|capacity_factor|norm_topk_prob|\w+_attn_chunk_length|hidden_act|prefix_lm"
+    r"|n_group|topk_group|scoring_func|use_bidirectional_attention)"
 )
 """Keys without a size in them: a value for which no network was built changes nothing that is counted."""
 LAYERS = re.compile(r"(.*\.)?(num_\w*layers|n_layers?|\w*_layers|num_layers|depth|n_layer|num_\w*blocks|layers)")

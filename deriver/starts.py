@@ -107,6 +107,17 @@ LABELLED: Mapping[str, tuple[tuple[str, ...], ...]] = {
         )
         for name, prefix in (("Wav2Vec2Model", ""), ("Wav2Vec2ForCTC", "wav2vec2."))
     },
+    "ConvBertForMaskedLM": tuple(
+        (f"convbert.encoder.layer.*.{name}.dense.weight", when, *axes)
+        for name, inner, outer in (
+            ("intermediate", "hidden_size", "intermediate_size"),
+            ("output", "intermediate_size", "hidden_size"),
+        )
+        for when, *axes in (
+            ("not num_groups > 1", outer, inner),
+            ("num_groups > 1", "num_groups", f"({inner} // num_groups)", f"({outer} // num_groups)"),
+        )
+    ),
     "EsmForMaskedLM": (
         ("esm.embeddings.layer_norm.weight", "emb_layer_norm_before", "hidden_size"),
         ("esm.embeddings.layer_norm.bias", "emb_layer_norm_before", "hidden_size"),
@@ -132,9 +143,10 @@ LABELLED: Mapping[str, tuple[tuple[str, ...], ...]] = {
 name, condition, axes.
 
 Sources: transformers 5.23, modeling_wav2vec2.py (`Wav2Vec2EncoderLayerStableLayerNorm.__init__`: MMS has adapters for
-each language in its layers); modeling_esm.py (`EsmEmbeddings.__init__`), modeling_layoutlmv3.py
-(`LayoutLMv3ForTokenClassification`: another kind of head for ten labels and more), modeling_segformer.py
-(`SegformerDecodeHead.__init__`), modeling_yolos.py (`YolosForObjectDetection.__init__`: one more for no object).
+each language in its layers); modeling_convbert.py (`GroupedLinearLayer`), modeling_esm.py (`EsmEmbeddings.__init__`),
+modeling_layoutlmv3.py (`LayoutLMv3ForTokenClassification`: another kind of head for ten labels and more),
+modeling_segformer.py (`SegformerDecodeHead.__init__`), modeling_yolos.py (`YolosForObjectDetection.__init__`: one more
+for no object).
 """
 BY_WORD: Mapping[str, tuple[str, str, str]] = {
     "xmod": (".adapter_modules.en_XX.", ".adapter_modules.language_", "languages"),

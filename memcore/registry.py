@@ -106,7 +106,7 @@ LOOPS: Mapping[str, Loop] = {
     "nemo": Loop("megatron"),
     "nemo-rl": Loop(),
 }
-"""Training loops by the value of `engine.framework`; others may be named, too."""
+"""Training loops by the value of `engine.framework`; links may name others, of which there is no estimate."""
 USUAL_TRAINER, USUAL_SERVER = "fsdp", "vllm"
 """What runs a job on several GPUs, and what serves, where a config names no engine."""
 GGUF_SERVER = "llama.cpp"

@@ -7,6 +7,7 @@ size derived from others, such as `⌈a·d/z⌉`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from math import prod
 from operator import itemgetter
 from typing import TypeAlias
@@ -207,13 +208,15 @@ def spell(shape: Shape) -> str:
     return "·".join(str(axis) for axis in shape if axis != 1) or "1"
 
 
+@cache
 def half(axis: Axis) -> Quotient:
     """Half of a size."""
     return Quotient((axis,), 2)
 
 
+@cache
 def split_over(axis: Axis, ranks: str = "tp") -> Quotient:
-    """One rank's part of a size."""
+    """One rank's part of a size; always the same object, which tells it from others at a glance."""
     return Quotient((axis,), ranks)
 
 

@@ -113,7 +113,7 @@ function listenToForm() {
   });
   form.addEventListener("change", (event) => {
     if (settings(event)) fresh = true;
-    if (event.target.name === "model" && /\d.*\s.*\d|\d\D*[^\x00-\xff]/u.test(event.target.value)) ask(event.target.value);
+    if (event.target.name === "model" && /\d.*\s.*\d|\d\D*[^\x00-\xff]|(?:\S+\s+){3}\S/u.test(event.target.value)) ask(event.target.value);
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();

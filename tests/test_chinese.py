@@ -4,6 +4,7 @@ import ast
 import copy
 import pickle
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,8 @@ NOT_SAID = {
 OF_SETTINGS = {text for each in SETTINGS.values() for text in (each.label, each.help, each.default)}
 OF_SETTINGS |= {text for each in SETTINGS.values() for text in getattr(each.kind, "meanings", {}).values()}
 """They have tables by the setting."""
+KNOWN = {*NOT_SAID, *OF_SETTINGS, *(each for each, _ in WORDS.values()), *words().values(), *helps().values()}
+"""Texts that need no row."""
 
 
 ROWS = {**ANSWERS, **MESSAGES_IN_CHINESE}
@@ -190,9 +193,22 @@ SAY = {"Message": 0, "at": 1, "refuse": 1, "UnsupportedError": 1}
 """What says a template with values, and which of its arguments the template is."""
 
 
-def messages_of(tree):
+@cache
+def nodes_of(path):
+    """The nodes of a module's syntax; it is parsed once for all tests."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _parsed():
+    """What was parsed goes after the last test."""
+    yield
+    nodes_of.cache_clear()
+
+
+def messages_of(nodes):
     """The messages of a module: what their templates are, and what they are given."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call):
             number = SAY.get(getattr(node.func, "id", getattr(node.func, "attr", "")))
             for each in node.args[number : number + 1] if number is not None else ():
@@ -200,25 +216,20 @@ def messages_of(tree):
                     yield each, node.args[number + 1 :]
 
 
-def texts_of(tree):
+def texts_of(nodes):
     """The other texts of a module, but for docstrings and names: those that are finished, and f-strings."""
-    passed = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for template, values in messages_of(tree):
+    passed = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    for template, values in messages_of(nodes):
         passed |= {template, *filter(are_names, values)}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             passed |= set(node.values)
         elif isinstance(node, ast.keyword) and node.arg in NAMES:
             passed |= set(ast.walk(node.value))
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, (ast.Constant, ast.JoinedStr)) and node not in passed:
             said = numbered(node) if isinstance(node, ast.JoinedStr) else node.value
-            if (
-                isinstance(said, str)
-                and PROSE.search(said)
-                and not MARKUP.search(said)
-                and said not in NOT_SAID | OF_SETTINGS
-            ):
+            if isinstance(said, str) and PROSE.search(said) and not MARKUP.search(said) and said not in KNOWN:
                 yield said, isinstance(node, ast.JoinedStr)
 
 
@@ -240,24 +251,22 @@ def modules():
             yield path
 
 
-@pytest.mark.parametrize("path", list(modules()), ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_every_sentence_has_a_chinese_row(path):
+def test_every_sentence_has_a_chinese_row():
     """Whatever a module says, refuses, warns or assumes: values are those of a message, and its template has its rows."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    known = {*(each for each, _ in WORDS.values()), *words().values(), *helps().values()}
-    texts = [(said, unfinished) for said, unfinished in texts_of(tree) if said not in known]
-    assert [said for said, unfinished in texts if unfinished] == [], (
+    texts = [(path.name, *each) for path in modules() for each in texts_of(nodes_of(path))]
+    assert len(texts) > 1000
+    assert [(path, said) for path, said, unfinished in texts if unfinished] == [], (
         "f-strings forget their values: say them with Message"
     )
-    templates = [each for template, _ in messages_of(tree) for each in missing(template.value)]
-    finished = [each for said, _ in texts if said not in KEYS and missing(said) for each in missing(escaped(said))]
-    assert templates + finished == []
+    templates = [(path.name, each.value) for path in modules() for each, _ in messages_of(nodes_of(path))]
+    finished = [(path, escaped(said)) for path, said, _ in texts if said not in KEYS and missing(said)]
+    assert [(path, each) for path, template in templates + finished for each in missing(template)] == []
 
 
 @pytest.mark.machine
 def test_every_message_has_its_values():
     """A template has as many places as it is given values."""
-    found = [each for path in ROOT.rglob("*.py") for each in messages_of(ast.parse(path.read_text(encoding="utf-8")))]
+    found = [each for path in ROOT.rglob("*.py") for each in messages_of(nodes_of(path))]
     assert len(found) > 500
     for template, values in found:
         places = sum(name is not None for piece in sentences.pieces(template.value) for _, name, *_ in piece.fields)
@@ -269,7 +278,7 @@ def test_every_row_is_said():
     """A row of a text that nobody says any more goes."""
     said = set()
     for path in set(ROOT.rglob("*.py")) - set((ROOT / "i18n").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts = (node.value, *node.value.split("; "))
                 said |= {*texts, *(re.sub(r"\{(![rs])?(:[^{}]*)?\}", "{}", each) for each in texts)}

@@ -1,15 +1,18 @@
 """The command line, as a program: what it prints and its exit status."""
 
+import io
 import json
 import math
 import re
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 from conftest import truth
 
 from memcore.config.settings import SETTINGS
+from memcore.faces.cli import main
 from memcore.faces.page.presets import presets
 
 EXAMPLE = presets()["8b-8xh100"].config
@@ -32,12 +35,35 @@ FLAGS = [
 
 
 def memcore(*arguments, stdin=""):
-    """Run the command and return its status and what it prints."""
-    command = [sys.executable, "-m", "memcore", *map(str, arguments)]
+    """Run the command in this process and return its status and what it prints: one of its own takes as long to start."""
+    printed, said, given = io.StringIO(), io.StringIO(), io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(printed), redirect_stderr(said):
+        patched.setattr(sys, "stdin", given)
+        try:
+            status = main([str(each) for each in arguments])
+        except SystemExit as end:
+            status = end.code
+    return status, printed.getvalue(), said.getvalue()
+
+
+STARTED = {
+    "an answer": (["validate", "gpt2", "--seq", "512", "--json"], ""),
+    "a job that does not fit": (["estimate", "--model", "llama-3.1-8b", "--accelerator", "t4"], ""),
+    "standard input": (["validate", "-", "--json"], '{"model": "gpt2", "trainin": 1}'),
+    "a mistake": (["validate", "#v1&model=gpt2&foo=1"], ""),
+    "help": (["estimate", "--help"], ""),
+    "nothing": ([], ""),
+}
+
+
+@pytest.mark.parametrize(("arguments", "stdin"), STARTED.values(), ids=STARTED)
+def test_the_program_is_the_command(arguments, stdin):
+    """`python -m memcore` prints, says and returns what the command does in this process."""
+    command = [sys.executable, "-m", "memcore", *arguments]
     done = subprocess.run(
         command, input=stdin, capture_output=True, text=True, check=False, timeout=60, encoding="utf-8"
     )
-    return done.returncode, done.stdout, done.stderr
+    assert (done.returncode, done.stdout, done.stderr) == memcore(*arguments, stdin=stdin)
 
 
 def test_a_model_of_the_catalog_stands_for_a_config():

@@ -41,6 +41,8 @@ MODELS = {"megatron": MEGATRON, "megatron-fsdp": MEGATRON, "nanotron": LLAMA}
 OF_TOOLS = {"nemo": "llama-3.1-8b", "nemo-rl": "llama-3.1-8b"}
 """Models of tools that take only names, or only those that they have recipes of."""
 PAIRS = [(name, engine) for name, tool in TOOLS.items() if not tool.read_only for engine in tool.engines]
+EXAMPLES = 10
+"""Random jobs of each tool and engine; `python -m fuzzing --only trip` tries thousands, and checks more of each."""
 FOLLOW = {
     "hardware.num_gpus": "sizes of groups",
     "parallelism.data_parallel_size": "GPUs and the other sizes",
@@ -117,7 +119,7 @@ SIZES = [f"parallelism.{each}_parallel_size" for each in ("data", "tensor", "pip
 def test_there_and_back(name, engine):
     """Each setting is read again as it was, or is named among those that are not."""
 
-    @settings(max_examples=25)
+    @settings(max_examples=EXAMPLES)
     @given(jobs(engine))
     def check(config):
         config = of_loop(name, config)
@@ -145,19 +147,19 @@ def test_their_own_parsers_read_it(name, engine):
     """A file means to a library what it means here; a command line has no argument that its tool does not know."""
     tool = TOOLS[name]
 
-    @settings(max_examples=10)
+    @settings(max_examples=EXAMPLES)
     @given(jobs(engine))
     def check(config):
         written = exported(of_loop(name, config), name)
         text = written.text
+        started = re.sub(r"^PYTORCH_CUDA_ALLOC_CONF=\S+ ", "", text)
         if written.syntax == "python":
             compile(text, written.file, "exec")
         elif tool.syntax == "argv":
-            started = re.sub(r"^PYTORCH_CUDA_ALLOC_CONF=\S+ ", "", text)
             assert started.startswith(tool.program.split()[0]) or any(each in started for each in tool.prefixes)
             arguments_of(tool, text)
         elif tool.syntax == "overrides":
-            assert text.startswith(tool.prefixes)
+            assert started.startswith(tool.prefixes)
         elif tool.syntax == "modelfile":
             assert text.startswith("FROM ./")
             assert read_file(text)[0] == tool.syntax
@@ -333,6 +335,11 @@ LINES = {
         of(training={"sequence_length": 1024}, hardware=EIGHT), None, ('fsdp: "full_shard auto_wrap"', "  version: 2")),
     "an optimizer without its implementation": (
         of(training={"sequence_length": 1024, "optimizer": {"name": "adamw-8bit"}}), None, ('optim: "adamw_bnb_8bit"',)),
+    "TRL's samples of GRPO, which have no length of their own": (
+        of(training={"sequence_length": 1024, "method": "grpo"}, hardware=EIGHT), "trainer",
+        ("num_generations: 8", "max_prompt_length: 768", "max_completion_length: 256")),
+    "TRL's pairs": (
+        of(training={"sequence_length": 1024, "method": "dpo"}, hardware=EIGHT), "trainer", ("max_length: 1024", "beta: 0.1")),
     "axolotl on several nodes": (
         of(training=LORA, engine={"type": "ddp"}, hardware={**EIGHT, "num_gpus": 16}), "axolotl",
         ("# run: accelerate launch --num_machines 2 --num_processes 16 -m axolotl.cli.train axolotl.yaml",

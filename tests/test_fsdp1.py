@@ -105,10 +105,16 @@ def test_offloaded_shards_pass_through_the_gpu():
     assert largest(found, "all_gather_input", "model.layers.*") == LAYER
 
 
+def test_what_is_not_resharded_after_the_forward_pass():
+    """`SHARD_GRAD_OP`: every layer's parameters stay from its forward to its backward pass."""
+    found = [rank(reshard_after_forward=each).reserved for each in (True, False)]
+    assert found[1] > found[0]
+
+
 def test_settings_belong_to_a_version():
     """What only one version has is refused with the other."""
     with pytest.raises(ConfigError, match=r"engine\.reshard_after_forward: applies to engine\.version 2"):
-        rank(reshard_after_forward=True)
+        rank(reshard_after_forward=2)
     with pytest.raises(ConfigError, match=r"engine\.use_orig_params: applies to engine\.version 1"):
         memcore.estimate(
             {"model": MODEL, "engine": {"type": "fsdp", "use_orig_params": True}, "hardware": {"num_gpus": 2}}

@@ -18,7 +18,7 @@ from fuzzing.values import extreme, right, wrong
 from memcore.config.settings import SETTINGS
 
 pytestmark = pytest.mark.machine
-TRIED = {name: 3 * target.weight for name, target in TARGETS.items() if target.weight}
+TRIED = {name: max(3, 2 * target.weight) for name, target in TARGETS.items() if target.weight}
 """Inputs of each kind in the tests."""
 ANSWERED = {
     "job",

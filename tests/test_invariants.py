@@ -21,7 +21,7 @@ from memcore.trace.step import Step
 
 pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes minutes
 
-settings.register_profile("memcore", deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+settings.register_profile("memcore", deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 settings.load_profile("memcore")
 
 

@@ -119,7 +119,32 @@ READ = {
     '{"zero_optimization": {"stage": 3, "reduce_bucket_size": "auto", "max_live_parameters": 0}}': {
         "engine.hidden_size_buckets": True, "engine.stage3_prefetch_bucket_size": 50_000_000,
         "engine.stage3_max_live_parameters": 0},
+    '{"zero_optimization": {"stage": 2}, "optimizer": {"type": "AdamW", "params": {"torch_adam": true}}}': {
+        "training.optimizer.name": "adamw", "training.optimizer.implementation": "foreach"},
+    '{"zero_optimization": {"stage": 2}, "optimizer": {"type": "SGD", "params": {"momentum": 0.9}}}': {
+        "training.optimizer.momentum": 0.9},
 }  # fmt: skip
+
+NOTED = {
+    "swift sft --model Qwen/Qwen2.5-VL-3B-Instruct --tuner_type lora --freeze_vit false": "freeze_vit: adapters outside",
+    "model_name_or_path: Qwen/Qwen2.5-VL-3B-Instruct\nstage: sft\nfreeze_vision_tower: false\n":
+        "freeze_vision_tower: adapters outside",
+    "model_name_or_path: a/b\nbf16: true\nper_device_train_batch_size: 1\n": "counted in fp32, as transformers 4",
+    "model_name_or_path: a/b\nper_device_train_batch_size: 1\n": "the checkpoint's, as transformers 5 loads them",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NOTED)
+def test_what_is_noted(text):
+    assert any(NOTED[text] in note for note in imported(text).notes)
+
+
+def test_a_version_alone_is_that_of_transformers():
+    """And without one, the answer asks for it."""
+    job = {"model": "gpt2", "engine": {"framework_version": "4.57"}}
+    assert estimate(job).job.recipe.precision.parameter == "fp32"
+    asked = estimate({**job, "engine": {"framework": "transformers"}})
+    assert any("transformers 4 loads them in fp32" in warning for warning in asked.job.model.warnings)
 
 
 @pytest.mark.parametrize("text", READ)
@@ -542,7 +567,6 @@ def test_towers_alone_are_not_trained(text):
         ("TRL", "trl", "fsdp", "transformers", "full"),
         ("Megatron_Bridge", "megatron-bridge", "megatron", "transformer-engine", "none"),
         ("openrlhf", "openrlhf", "deepspeed", "transformers", "none"),
-        ("nobody's", "nobody's", "fsdp", "transformers", "none"),
     ],
 )
 def test_a_framework_named_alone_brings_its_own(named, called, engine, layers, policy):
@@ -557,7 +581,11 @@ def test_a_framework_named_alone_brings_its_own(named, called, engine, layers, p
     assert taken.get("engine.zero_stage", 2) == 2  # OpenRLHF's default
 
 
-def test_an_engine_is_no_framework():
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("nanotron", "is an engine: use --engine nanotron"), ("tranformers", r"known: transformers, .*'transformers'\?")],
+)
+def test_what_is_no_framework(name, said):
     """What to write instead is in the error."""
-    with pytest.raises(ConfigError, match="is an engine: use --engine nanotron"):
-        Config.from_dict({"model": "gpt2", "engine": {"framework": "nanotron"}})
+    with pytest.raises(ConfigError, match=said):
+        estimate({"model": "gpt2", "engine": {"framework": name}})

@@ -46,6 +46,19 @@ GPT = {
         ({"num_query_groups": 2}, 51281 * 512 + 12 * (10.5 * 512**2 + 11.5 * 512) + 1024),
         ({"qk_layernorm": True}, 51281 * 512 + 12 * (12 * 512**2 + 13 * 512 + 4 * 64) + 1024),
         ({"untie_embeddings_and_output_weights": True}, 101538 * 512 + 12 * (12 * 512**2 + 13 * 512) + 1024),
+        # A logit for each head next to those of the tokens.
+        (
+            {"softmax_type": "learnable", "window_size": "127,0", "window_attn_skip_freq": 2},
+            51281 * 512 + 12 * (12 * 512**2 + 13 * 512 + 8) + 1024,
+        ),
+        # Gates next to the queries in four layers; delta nets in eight: 2 heads of keys and 4 of values, 64 wide.
+        (
+            {"experimental_attention_variant": "gated_delta_net", "linear_attention_freq": 3,
+             "attention_output_gate": True, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+             "linear_key_head_dim": 64, "linear_value_head_dim": 64, "disable_bias_linear": True},
+            51281 * 512 + 12 * (8 * 512**2 + 4 * 512) + 4 * 5 * 512**2
+            + 8 * ((2 * 128 + 2 * 256 + 2 * 4) * 512 + 256 * 512 + 4 * (2 * 128 + 256) + 2 * 4 + 64) + 1024,
+        ),
         # Routers have biases where linear layers do (`add_bias_linear`, moe/router.py).
         (
             {"num_experts": 4, "moe_layer_freq": "([0]*3+[1]*9)"},
@@ -135,6 +148,8 @@ def test_shares_add_up():
         ({"num_query_groups": 3}, "model.num_query_groups"),
         ({"num_experts": 4, "moe_layer_freq": [1]}, "model.moe_layer_freq"),
         ({"normalization": "BatchNorm"}, "model.normalization"),
+        ({"window_size": "wide"}, "model.window_size"),
+        ({"experimental_attention_variant": "dsa"}, "model.experimental_attention_variant"),
     ],
 )
 def test_contradictions_are_named(changes, path):

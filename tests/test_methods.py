@@ -132,6 +132,21 @@ def test_a_fused_loss_has_logits_of_one_pair():
     assert by_rule(rank, moment)["linear"] == pytest.approx(3 * logits(2), rel=0.05)
 
 
+def test_liger_makes_a_gradient_of_a_frozen_head():
+    """chunked_loss/fused_linear_ppo.py; what TRL calls of the model is below what accelerate wraps in autocast."""
+    method = {"name": "grpo", "completion_length": 512}
+    more = {"loss": "fused-linear", "precision": "bf16-autocast", "adapter": {"type": "lora"}}
+    rank = answer(method, {"type": "none", "framework": "trl", "framework_version": "0.26"}, **more).ranks[0]
+    found = by_rule(rank, next(moment for moment in rank.moments if moment.place == "objective"))
+    assert found["linear"] == 2 * logits(1, 512, size=4)
+    assert found["weight_gradient"] == 128256 * 2048 * 4
+    assert found["fused_loss_gradient"] > found["weight_gradient"]
+    late = answer(method, {"type": "none", "framework": "trl", "framework_version": "1.5"}, **more).ranks[0]
+    found = by_rule(late, next(moment for moment in late.moments if moment.place == "objective"))
+    assert found["weight_gradient"] == 128256 * 2048 * 4
+    assert "linear" not in found
+
+
 @pytest.mark.parametrize(
     ("framework", "version", "how"),
     [
@@ -165,6 +180,14 @@ def test_entropies_that_are_learned_from():
         answer({**method, "entropy": True})
 
 
+@pytest.mark.parametrize(("version", "loss"), [("1.14", "cross-entropy-fp32"), ("1.15", "fused-head")])
+def test_trl_fuses_heads_that_liger_leaves(version, loss):
+    """trl 1.15, trainer/rloo_trainer.py: Liger's other kernels run with TRL's own head."""
+    engine = {"type": "none", "framework": "trl", "framework_version": version}
+    found = answer({"name": "grpo", "completion_length": 512}, engine, implementation="liger")
+    assert found.ranks[0].job.recipe.loss.kind == loss
+
+
 def test_unsloth_never_has_logits_of_grpo():
     """unsloth_zoo, rl_replacements.py: head and loss are computed together; other methods are TRL's own."""
     base = {"implementation": "unsloth", "adapter": {"type": "lora"}}
@@ -174,7 +197,8 @@ def test_unsloth_never_has_logits_of_grpo():
 
 SCRIPTS = {
     "DPO": ("dpo", "beta=0.1, max_length=512"),
-    "GRPO": ("grpo", "num_generations=4, max_prompt_length=100, max_completion_length=412"),
+    "GRPO": ("grpo", "num_generations=4, max_prompt_length=100, max_completion_length=412, use_liger_kernel=True"),
+    "RLOO": ("grpo", "num_generations=4, max_prompt_length=100, max_completion_length=412, use_liger_kernel=True"),
     "KTO": ("kto", "max_length=512"),
     "Reward": ("reward", "max_length=512"),
     "GKD": ("distill", "max_length=512"),
@@ -183,7 +207,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_say_the_method(name):
-    """TRL's configs in Python."""
+    """TRL's configs in Python; RLOO has none of Liger's losses."""
     method, more = SCRIPTS[name]
     text = (
         f"from trl import {name}Config, {name}Trainer\n"
@@ -195,6 +219,7 @@ def test_scripts_say_the_method(name):
     assert (said if isinstance(said, str) else said["name"]) == method
     assert training["sequence_length"] == 512
     assert training["activation_checkpointing"]
+    assert training.get("loss") == ("fused-linear" if name == "GRPO" else None)
 
 
 def test_a_script_of_gkd_names_its_teacher():
@@ -247,13 +272,16 @@ READ = {
         "name": "grpo", "completion_length": 512, "reference": "copy"},
     "swift rlhf --rlhf_type grpo --model a/b --tuner_type full --beta 0 --use_vllm true --vllm_mode colocate": {
         "name": "grpo", "completion_length": 512, "rollout_share": 0.9},
+    "swift rlhf --rlhf_type grpo --model a/b --use_liger_kernel true": {"name": "grpo", "completion_length": 512},
+    "swift rlhf --rlhf_type kto --model a/b --use_liger_kernel true": {"name": "kto"},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("text", READ)
 def test_tools_say_the_method(text):
-    """TRL's, LLaMA-Factory's, axolotl's and ms-swift's own words for it."""
+    """TRL's, LLaMA-Factory's, axolotl's and ms-swift's own words for it; Liger's loss of GRPO."""
     found = imported(text)
+    assert (found.config["training"].get("loss") == "fused-linear") == ("use_liger" in text and "grpo" in text)
     said = found.config["training"]["method"]
     assert ({"name": said} if isinstance(said, str) else said) == READ[text]
     assert found.accounts.left_out == ()

@@ -277,12 +277,15 @@ def test_the_catalog_is_large_and_generated():
         assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("hub_id", catalog())
-def test_the_catalog_keeps_its_word(hub_id):
+def test_the_catalog_keeps_its_word():
     """Each entry's count is what its config describes, under its hub id, in any case, and under its short name."""
-    entry = catalog()[hub_id]
-    assert find_model(hub_id).parameters == entry["parameters"]
-    assert find_model(nickname(hub_id)) is find_model(hub_id.upper())
+    off, names = [], list(catalog())
+    for hub_id in names:
+        model = find_model(hub_id)
+        same = find_model(nickname(hub_id)) is model is find_model(hub_id.upper())
+        off += [] if same and model.parameters == catalog()[hub_id]["parameters"] else [hub_id]
+    assert len(names) > 1000
+    assert off == []
 
 
 @pytest.mark.parametrize(

@@ -255,13 +255,23 @@ def test_loading_may_reserve_more_than_steps(release, kept):
     assert found.reserved.expected == (round(kept * whole) or found.ranks[0].reserved_by_steps)
 
 
-def test_axolotl_casts_embedding_and_head_when_it_loads_them():
-    """Both are in fp32 at once, and one of them in 16 bits again."""
+def test_embedding_and_head_are_cast_when_they_are_loaded():
+    """Both are in fp32 at once, and one of them in 16 bits again.
+
+    With TRL 0.24, whose transformers allocates half of the model first, neither has room in what is free of that half.
+    """
     words = 4 * 32000
     given = {**job("nf4", activation_checkpointing="full", sequence_length=64), "model": {**MODEL, "vocab_size": words}}
-    found = memcore.estimate({**given, "engine": {"framework": "axolotl"}})
-    usual = memcore.estimate({**given, "engine": {"framework": "transformers"}})
+    found, half, usual = (
+        memcore.estimate({**given, "engine": engine})
+        for engine in (
+            {"framework": "axolotl"},
+            {"framework": "trl", "framework_version": "0.24"},
+            {"framework": "trl", "framework_version": "1.10"},
+        )
+    )
     assert found.reserved.expected - found.ranks[0].after_init == 2 * (words * 1024) * 2 + words * 1024 * 2
+    assert half.reserved.expected - half.ranks[0].after_init == 2 * (words * 1024) * 4
     assert usual.reserved.expected == usual.ranks[0].reserved_by_steps
 
 

@@ -99,6 +99,7 @@ READ = {
     "vllm serve org/m --language-model-only": {"inference.images_per_sequence": 0},
     """vllm serve org/m --mm-processor-kwargs '{"min_pixels": 784, "max_pixels": 1003520}'""": {
         "engine.max_pixels": 1003520},
+    "```sh\nvllm serve org/m\n```\n```sh\ndocker run vllm/vllm-openai-cpu:latest --model org/n\n```\n": {"model": "org/m"},
 }  # fmt: skip
 
 

@@ -328,7 +328,8 @@ def test_a_whole_question_fills_the_sentence(text, wanted):
     assert visit.session.from_example == {}
 
 
-SENTENCES = [row for name in ("trial_sentences", "trial_sentences_second", "plan2_sentences") for row in truth(name)]
+WRITTEN_DOWN = ("trial_sentences", "trial_sentences_second", "plan2_sentences", "planb_questions")
+SENTENCES = [row for name in WRITTEN_DOWN for row in truth(name) if "task" in row]
 CHATS = set(LENGTHS)
 SERVED = {name for name, task in TASKS.items() if task.engine}
 PATHS = {"model": "model", **{setting.flag: path for path, setting in SETTINGS.items()}}
@@ -355,9 +356,9 @@ def test_sentences_are_read_whole():
         whole = "full-fine-tune" if task == "full" and re.search("full|全", row["sentence"], re.IGNORECASE) else None
         wanted = (
             read_as({**with_task(said, task, frozenset(said)), **chat}), row.get("tool"), row.get("goal", whole),
-            row.get("tokens"), " ".join(row.get("not_read", ())),
+            row.get("tokens"), row.get("batch_tokens"), " ".join(row.get("not_read", ())),
         )  # fmt: skip
-        said = [question.options.get(each) for each in ("to", "goal", "tokens")]
+        said = [question.options.get(each) for each in ("to", "goal", "tokens", "batch_tokens")]
         found = (read_as(job_of(question)), *said, " ".join(question.unread))
         if found != wanted:
             wrong[row["sentence"]] = (found, wanted)
@@ -369,6 +370,24 @@ def test_words_of_a_question_that_are_not_read_are_told():
     text = "LoRA Qwen3 8B on a 3090 for 3 epochs"
     visit = Visit(language="zh").do("ask", value=text, texts={**Visit().texts, "model": text}, entry=1)
     assert [patch["say"] for patch in visit.patches if patch.get("say")] == ["未识别：3 epochs"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("what can I run on a 2 GB card?", "None of"),
+        ("which models fit on a 4 GB card with 32k context?", "Llama-3.2-1B-Instruct</a>"),
+    ],
+)
+def test_models_that_a_gpu_runs_are_links(text, wanted):
+    """Under the question, whose words are no model that is missing; the job stays."""
+    visit = Visit()
+    before = visit.session.config
+    visit.do("ask", value=text, texts={**visit.texts, "model": text}, entry=1)
+    last = [patch for patch in visit.patches if "fields" in patch][-1]
+    assert wanted in last["fields"]["model"]["note"]
+    assert last["hidden"] == {"problems": True}
+    assert visit.session.config == before
 
 
 def test_a_question_begins_a_job_of_its_own():

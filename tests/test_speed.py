@@ -16,7 +16,7 @@ from memcore.questions.roofline import roofline_for
 
 pytestmark = pytest.mark.machine
 CASES = [
-    each for name in ("speed", "fresh", "winter_speed", "late_speed", "baseline_speed", "spring_speed", "plan_speed") for each in truth(name) if each["measured"]["quantity"] in SPEEDS
+    each for name in ("speed", "fresh", "winter_speed", "late_speed", "baseline_speed", "spring_speed", "plan_speed", "planb_speed") for each in truth(name) if each["measured"]["quantity"] in SPEEDS
 ]  # fmt: skip
 ERRORS = {
     "autumn, dense": 0.09,
@@ -27,6 +27,10 @@ ERRORS = {
     "baselines, experts": 0.20,
     "baselines, experts, LoRA": 0.28,
     "baselines, fp8": 0.48,
+    "broad, dense": 0.26,
+    "broad, fp8": 0.15,
+    "broad, fsdp": 0.08,
+    "broad, moe": 0.15,
     "IBM": 0.02,
     "Llama 3 paper": 0.15,
     "Megatron Bridge": 0.07,
@@ -41,19 +45,19 @@ ERRORS = {
     "Nemotron-4 340B": 0.07,
     "SimuMax B200": 0.07,
     "Unsloth": 0.20,
-    "late, dense": 0.14,
+    "late, dense": 0.06,
     "late, lora": 0.10,
     "late, moe": 0.15,
     "llm-foundry, long sequences": 0.22,
     "llm-foundry, one node": 0.12,
     "llm-foundry, several nodes": 0.14,
-    "spring, dense": 0.10,
+    "spring, dense": 0.07,
     "spring, lora": 0.17,
-    "spring, tuning": 0.19,
+    "spring, tuning": 0.17,
     "torchtitan, 2025": 0.10,
     "torchtitan, 2025, experts": 0.24,
     "torchtitan, 500 W": 0.13,
-    "winter, fp8": 0.08,
+    "winter, fp8": 0.07,
     "winter, moe": 0.13,
     "winter, nanoGPT": 0.20,
     "winter, torchtune": 0.07,
@@ -97,6 +101,16 @@ The table of fine-tuning names no chunks of a stage, which may be why those with
 nanoGPT's is of a release of 2022 without compilation. Of NeMo AutoModel's two gpt-oss runs, expressible since its attention
 is, the one on 8 GPUs is 29 % too fast; why is not known. Megatron Bridge's five, too, are 0 to 36 % too fast. Gradients that only the last micro-batch reduces
 (get_sync_ctx) make its runs with experts faster still: 21 % off instead of 16, though the code says so.
+Sixty-one of torchtitan, torchao, IBM, NeMo 25.02 to 25.07, Megatron Bridge, Megatron's MoE model zoo and others were
+written down after those: as they came, FSDP on 8 to 512 GPUs was 9.0 % off, FP8 14.8, those with experts 31, and 43 of 50
+were inside the range; seven were described again, since their first description was refused, and are predicted once (a
+340B on B200s and BLOOM's, 75 and 27 % off). What a config of
+NeMo leaves open was read as Megatron-LM's defaults: nothing overlapped and tokens went to all ranks; gradients summed in
+bf16 and parameters gathered in FP8 counted in 4 and 2 bytes; experts behind a latent space were sent whole hidden states;
+an MI300X reaches 0.51 of its peak. With that, 7.2, 14, 14 and 49 of 60. Not explained: BLOOM's (its host waits for
+every kernel, over Omni-Path); mamba's scans count nothing, so that Nemotron 3 is expected to be up to 40 % faster than it
+is; TinyLlama's fused kernels are not described; the machines of torchao's H100s may draw 500 W, as torchtitan's, which is
+not said.
 llm-foundry's MPT is described as GPT-2, whose activation function is eight kernels where MPT's is one."""
 
 
@@ -117,6 +131,8 @@ def kind_of(case):
         return f"late, {case['regime']}"
     if case["id"].startswith("spring-"):
         return f"spring, {'tuning' if '-sft-' in case['id'] else case['regime']}"
+    if case["id"].startswith("planb-"):
+        return f"broad, {case['regime']}"
     if case["id"].startswith("plan-"):
         return f"autumn, {case['regime']}"
     if case["id"].startswith("winter-"):
@@ -159,7 +175,7 @@ def ratios():
             refused += 1
             continue
         found[kind_of(case)].append(each)
-    assert refused == 3
+    assert refused == 4
     return found
 
 

@@ -176,6 +176,8 @@ BAD = {
     "megatron sft --model a/b --tuner_type lora --modules_to_save x": "modules_to_save: found",
     "megatron sft --model a/b --tensor_model_parallel_sise 2": "did you mean 'tensor_model_parallel_size'",
     "vllm serve a/b --max-model-lenn 4": "did you mean '--max-model-len'",
+    "[model]\nname = 'llama3'\nflavor = '8B'\n[training]\nlocal_batchsize = 4\n[parallelism]\n": "did you mean 'training.local_batch_size'",
+    "pretrain_gpt.py --num-layers 2 --step-batch-size-schedule 0:much": "expected steps such as 0:768 250B:1536",
     "vllm serve a/b --port 1 &\nvllm serve a/c --port 2": "2 commands for 2 jobs",
     "model_name_or_path: a/b\nexport_dir: x\ntemplate: y\n": "export_dir",
 }

@@ -7,15 +7,17 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Taken
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Setting, ValueT
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
-from memcore.errors import Problem
+from memcore.errors import Problem, nearest
 from memcore.messages import Message, filled, joined
 from memcore.records import dataclass
+from memcore.registry import LOOPS
 
 WITH_OWN_LAYERS_ABSENT = (
     Training.loss_shift,
@@ -102,7 +104,11 @@ class Defaults:
         return any(each.path == path for each in self.problems)
 
     def refuse_foreign(self, engine: str) -> None:
-        """Settings of other engines are errors: nothing that is given is silently ignored."""
+        """Note settings of other engines and an unknown training loop: nothing that is given is silently ignored."""
+        loop = self.given(EngineSettings.framework)
+        if loop is not None and loop not in LOOPS:
+            message = Message("found {!r}; known: {}; leave it out for a loop of your own", loop, joined(", ", LOOPS))
+            self.problems.append(Problem(EngineSettings.framework, message, nearest(loop, LOOPS)))
         for path, engines in _of_others(engine):
             value = self._values.get(path)
             if value is not None and not (value == 1 and path.startswith("parallelism.")):

@@ -134,12 +134,17 @@ _ELSEWHERE = re.compile(r"(?:vllm|sglang)[\w/.-]{0,40}?(?:tpu|ascend|npu|hpu|gau
 """Images of servers for other devices than GPUs."""
 
 
+def elsewhere(text: str) -> bool:
+    """Return whether a text names a server's image for other devices than GPUs."""
+    return _ELSEWHERE.search(text) is not None
+
+
 def program_of(image: str) -> str:
     """Return the program that an image runs; empty for an unknown image.
 
     Raises UnsupportedError for an image for other devices.
     """
-    if _ELSEWHERE.search(image):
+    if elsewhere(image):
         raise UnsupportedError("image", "found {!r:.80}; supported: GPUs", image)
     return next((program for name, program in _IMAGES.items() if name in image), "")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from memcore.errors import ConfigError, Problem
 from memcore.formats.as_shell import of_batch, of_dockerfile, of_unit
-from memcore.formats.containers import RELEASE, commands, contained, within
+from memcore.formats.containers import RELEASE, commands, contained, elsewhere, within
 from memcore.formats.deployed import deployed
 from memcore.formats.modelfile import of_modelfile
 from memcore.formats.normalized import GPUS, PER_NODE, interpolated
@@ -158,7 +158,10 @@ _PROMPT = re.compile(r"^[ \t]*\$ ", re.MULTILINE)
 
 
 def _fenced(text: str) -> list[str]:
-    """Blocks of a page of Markdown that are commands of a shell; none for a text that is no such page."""
+    """Return a Markdown page's commands of a shell, those for other devices than GPUs only where there are no others.
+
+    None for a text that is no such page.
+    """
     blocks: list[str] = []
     lines: list[str] = []
     fence, taken, language = "", False, ""
@@ -173,7 +176,8 @@ def _fenced(text: str) -> list[str]:
             fence = ""
         elif fence:
             lines.append(line)
-    return [_PROMPT.sub("", each) for each in blocks if _LAUNCHED.search(each) or not _TRAINED.isdisjoint(each.split())]
+    told = [_PROMPT.sub("", each) for each in blocks if _LAUNCHED.search(each) or not _TRAINED.isdisjoint(each.split())]
+    return [each for each in told if not elsewhere(each)] or told
 
 
 _YAML = ("yaml", "yml")

@@ -27,8 +27,9 @@ FLASH_SHARES: Mapping[str, float] = {"8.0": 0.51, "9.0": 0.33, "10.0": 0.35, "10
 backward pass of 2.5 times the operations, by compute capability. H100: 335 TFLOP/s
 forward under a causal mask and 322 backward (arXiv 2407.08608, figures 5 and 6). A100: 0.57 and 0.49, half of what
 MooreThreads/SimuMax, configs/system/a100_pcie.json, says in sdp_fwd and sdp_bwd, where operations ignore the mask.
-Others count as an A100; on Blackwell, what PyTorch chooses is assumed. An H20 has 0.15 of the H100's products with 0.59
-of its multiprocessors, so that products limit all kernels: 65.9 TFLOP/s forward with 2,048 tokens (issue 1310 of
+Others count as an A100, in proportion to what their products reach where that is measured (MI300X: 0.51 of the peak
+instead of 0.87); on Blackwell, what PyTorch chooses is assumed. An H20 has 0.15 of the H100's products with 0.59 of its
+multiprocessors, so that products limit all kernels: 65.9 TFLOP/s forward with 2,048 tokens (issue 1310 of
 Dao-AILab/flash-attention), that is 77 in long sequences; the backward pass, which is not in it, is taken to reach the
 same share."""
 PACKAGE_SHARES: Mapping[tuple[str, int], float] = {
@@ -49,7 +50,9 @@ def attention_share(kernel: str, version: int, accelerator: Accelerator) -> floa
 
     What PyTorch chooses counts as FlashAttention-2, `version` as that of the flash-attn package.
     """
-    usual, names = FLASH_SHARES["8.0"], (accelerator.id, accelerator.capability)
+    names = accelerator.id, accelerator.capability
+    measured = BY_ID["a100-sxm-80gb"].speed.matmul or 1
+    usual = FLASH_SHARES["8.0"] * (accelerator.speed.matmul or measured) / measured
     flash = next((FLASH_SHARES[name] for name in names if name in FLASH_SHARES), usual)
     if kernel == "cudnn":
         return next((CUDNN_SHARES[name] for name in names if name in CUDNN_SHARES), flash)

@@ -49,7 +49,8 @@ class Speed:
     link_source: str
     matmul: float | None = None
     """Share of the peak that the best shape of a bf16 matrix product reaches, measured: stas00/ml-engineering,
-    compute/accelerator, table of maximum achievable matmul FLOPS (MAMF). None: counted as an H100's."""
+    compute/accelerator, table of maximum achievable matmul FLOPS (MAMF). An MI350X's
+    is that of an MI355X. None: counted as an H100's."""
 
 
 @dataclass(frozen=True, slots=True)

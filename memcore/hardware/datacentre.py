@@ -241,7 +241,7 @@ DATACENTRE: Sequence[Accelerator] = (
         (191.69, 191.98),
         "gfx942",
         OUT_OF_MEMORY,
-        Speed(1307, 5300, 8, 896, ML, UNCONFIRMED),
+        Speed(1307, 5300, 8, 896, ML, UNCONFIRMED, matmul=0.511),
     ),
     Accelerator(
         "mi325x",
@@ -250,7 +250,7 @@ DATACENTRE: Sequence[Accelerator] = (
         (255.69, 255.98),
         "gfx942",
         OUT_OF_MEMORY,
-        Speed(1300, 6000, 8, 896, ML, UNCONFIRMED),
+        Speed(1300, 6000, 8, 896, ML, UNCONFIRMED, matmul=0.604),
     ),
     Accelerator(
         "mi350x",
@@ -259,7 +259,7 @@ DATACENTRE: Sequence[Accelerator] = (
         (287.98, 287.98),
         "gfx950",
         OUT_OF_MEMORY,
-        Speed(2300, 8000, 8, 1075, UNCONFIRMED, UNCONFIRMED),
+        Speed(2300, 8000, 8, 1075, UNCONFIRMED, UNCONFIRMED, matmul=0.626),
     ),
     Accelerator(
         "mi355x",
@@ -268,7 +268,7 @@ DATACENTRE: Sequence[Accelerator] = (
         (287.98, 287.98),
         "gfx950",
         OUT_OF_MEMORY,
-        Speed(2500, 8000, 8, 1075, ML, UNCONFIRMED),
+        Speed(2500, 8000, 8, 1075, ML, UNCONFIRMED, matmul=0.626),
     ),
     Accelerator(
         "ascend-910b-64gb",

@@ -446,6 +446,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "tokens to train on, such as 15T; adds days and GPU-hours": "训练的 token 数，如 15T；增加天数与 GPU 小时",
     "tokens that a training job trains on, such as 15T (default: 1B)": "训练任务的 token 数，如 15T（默认：1B）",
     "price of an hour of a GPU, to find the cheapest; repeatable": "每种 GPU 每小时的价格，用于找出最便宜的；可重复",
+    "tokens of one optimizer step of the whole job, such as 4M": "整个任务一次优化器更新的 token 数，如 4M",
     "price of a GPU-hour, in any currency; needs --tokens": "每 GPU 小时的价格，币种不限；需要 --tokens",
     "how many plans to show (default: {count})": "显示多少个方案（默认：{count}）",
     "one of: {settings}": "可为：{settings:s}",

@@ -85,7 +85,9 @@ def _fused(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> 
     """Liger's chunked losses, compiled: logits of one pair and their gradients, and those of the reference.
 
     Source: liger_kernel 0.6, chunked_loss/fused_linear_preference.py (chunks of one pair; gradients of hidden states
-    and of the head are made in the forward pass, the head's once more for each chunk before it is added).
+    and of the head, a frozen one too, are made in the forward pass, the head's once more for each chunk before it is
+    added), fused_linear_ppo.py (the same of one answer; 0.8: `_selective_logprob_backward`, whose tiles of 4,096 words
+    are gone when the gradient of the head is cast).
     """
     hidden = _forward(step, batch, outputs, objective)
     kept = _hidden_of_reference(step, batch, outputs, objective)
@@ -93,15 +95,19 @@ def _fused(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> 
     tape, length = hidden.tape, _COMPLETION if objective.completes else hidden.shape[1]
     step.tape.enter("loss", "objective")
     with tape.at("loss"):
-        needs = tracked(weight)
+        learns = tracked(weight)
+        needs = learns or objective.learns_head
         results = [like(hidden, "fused_loss_gradient")]
         results += [new(tape, weight.shape, weight.dtype, "fused_loss_gradient")] if needs else []
-        rows: Shape = (2 if objective.pairs else 1, length, *weight.outer)
-        made = [new(tape, rows, hidden.dtype, "linear") for _ in range(3 if kept else 2)]
-        made += [new(tape, weight.shape, weight.dtype, "weight_gradient")] if needs else []
-        del made
+        if objective.streams_words:
+            to(new(tape, weight.shape, "fp32", "weight_gradient"), weight.dtype)
+        else:
+            rows: Shape = (2 if objective.pairs else 1, length, *weight.outer)
+            made = [new(tape, rows, hidden.dtype, "linear") for _ in range(3 if kept else 2)]
+            made += [new(tape, weight.shape, weight.dtype, "weight_gradient")] if needs else []
+            del made
         loss = new(tape, (), "fp32", "fused_loss")
-        attach([loss], [hidden, weight], save(tape, *results), lambda g, s: [s[0], s[1] if needs else None])
+        attach([loss], [hidden, weight], save(tape, *results), lambda g, s: [s[0], s[1] if learns else None])
     return loss
 
 

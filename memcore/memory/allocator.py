@@ -29,6 +29,9 @@ SMALL_SEGMENT, LARGE_SEGMENT, ROUNDING = 2 * MiB, 20 * MiB, 2 * MiB
 requests from 10 MiB on are rounded to (kRoundLarge)."""
 _PAGE = LARGE_SEGMENT // ALIGNMENT
 """What an expandable segment maps at a time, in units of `ALIGNMENT`."""
+_SIZE = 48
+"""The bits of an address, above which a free block's number has its size: 128 PiB, whatever the GPU has."""
+_ADDRESS = (1 << _SIZE) - 1
 _FEW = 3
 """Equal blocks that are as quickly served one by one."""
 Place = tuple[int, int]
@@ -67,8 +70,16 @@ BEGINS = "gradient of the loss"
 """The place at which a backward pass begins."""
 
 
+class InVainError(Exception):
+    """What went back to the GPU was not enough."""
+
+
 class DeviceMemory:
-    """What the GPU has for the pools of all streams."""
+    """What the GPU has for the pools of all streams.
+
+    Where unused segments went back in vain, InVainError ends the replay: a job that does not fit is replayed without
+    a limit.
+    """
 
     def __init__(self, limit: int | None = None, collects: float = 0.0) -> None:
         self.limit = limit
@@ -110,6 +121,8 @@ class DeviceMemory:
         if not self.has(size):
             self.relieve()
             self.short = self.short or not self.has(size)
+            if self.short and self.trimmed:
+                raise InVainError
         self.reserved += size
         self.highest = max(self.highest, self.reserved)
 
@@ -146,10 +159,8 @@ class Pool:
         self._take = self._grow if knobs.expandable else self._open
         self._bounds = knobs.unsplit // ALIGNMENT
         """Blocks of at least this many units serve requests of at least as many alone; 0: there are none."""
-        self._sizes: list[int] = []
-        """Those that free blocks have, in order. They are few, as layers are alike."""
-        self._of_size: dict[int, list[int]] = {}
-        """The addresses of free blocks of each size, as negative numbers in order: the lowest address is the last."""
+        self._free: list[int] = []
+        """Free blocks in the order in which they serve requests: by size, then by address, both in one number."""
         self._starts: dict[int, int] = {}
         """The size of each free block by its address."""
         self._ends: dict[int, int] = {}
@@ -200,7 +211,7 @@ class Pool:
         total = count * size * ALIGNMENT
         if wanted * ALIGNMENT < LARGE_SEGMENT // 2 or self.knobs.expandable or not self.room.has(total):
             return []
-        if self._sizes and self._sizes[-1] >= wanted:
+        if self._free and self._free[-1] >= wanted << _SIZE:
             return []
         self.room.take(total)
         step = size + ROUNDING // ALIGNMENT
@@ -227,21 +238,18 @@ class Pool:
 
         This loop is most of the time that an answer takes, so it calls little that it can do itself.
         """
-        sizes, of_size, starts, ends = self._sizes, self._of_size, self._starts, self._ends
+        free, starts, ends = self._free, self._starts, self._ends
         bounds, top = self._bounds, self._top
         expandable = self.knobs.expandable and not bounds
         for block, wanted, split in moves:
             if block >= 0:
-                index = self._choose(wanted) if bounds else bisect_left(sizes, wanted)
-                if index < len(sizes):
-                    size = sizes[index]
-                    same = of_size[size]
-                    if expandable and same[0] == size - top and index + 1 < len(sizes) and len(same) == 1:
-                        size = sizes[index := index + 1]  # what is free at the segment's end goes last, as in `_choose`
-                        same = of_size[size]
-                    address = -same.pop()
-                    if not same:
-                        del sizes[index], of_size[size]
+                index = self._choose(wanted) if bounds else bisect_left(free, wanted << _SIZE)
+                if index < len(free):
+                    found = free.pop(index)
+                    size, address = found >> _SIZE, found & _ADDRESS
+                    if expandable and address + size == top and index < len(free):
+                        free[index], found = found, free[index]  # the segment's end goes last, as in `_choose`
+                        size, address = found >> _SIZE, found & _ADDRESS
                     del starts[address]
                 else:
                     size, address = self._take(wanted)
@@ -259,52 +267,46 @@ class Pool:
                 size, address = stack.pop() if stack or handed_on is None else handed_on(~block)
                 end = address + size
                 if end in starts:
-                    after = starts[end]
-                    self._pull(after, end)
+                    after = starts.pop(end)
+                    del free[bisect_left(free, after << _SIZE | end)]
                     end += after
                 if address in ends:
-                    address -= ends[address]
-                    self._pull(starts[address], address)
+                    before = ends.pop(address)
+                    address -= before
+                    del free[bisect_left(free, before << _SIZE | address)]
                 size = end - address
             starts[address] = ends[end] = size
-            if size in of_size:
-                insort(of_size[size], -address)
-            else:
-                insort(sizes, size)
-                of_size[size] = [-address]
+            insort(free, size << _SIZE | address)
 
     def _choose(self, wanted: int) -> int:
-        """Return the place of the size that serves a request, where it is not simply the smallest (`get_free_block`).
+        """Return the place of the free block that serves a request, where it is not simply the first that is as large.
 
         What is free at an expandable segment's end counts as all that the segment may grow to: whatever is larger goes
-        first. Blocks that are not split serve small requests never, and large ones with at most 20 MiB to spare.
+        first. Blocks that are not split serve small requests never, and large ones with at most 20 MiB to spare
+        (`get_free_block`).
         """
-        sizes = self._sizes
-        index = bisect_left(sizes, wanted)
-        if index == len(sizes):
+        free = self._free
+        index = bisect_left(free, wanted << _SIZE)
+        if index == len(free):
             return index
-        if self.knobs.expandable and self._of_size[sizes[index]] == [self._ends.get(self._top, 0) - self._top]:
-            return index + 1 if index + 1 < len(sizes) else index
-        if self._bounds and sizes[index] >= self._bounds:
+        size, address = free[index] >> _SIZE, free[index] & _ADDRESS
+        if self.knobs.expandable and address + size == self._top:
+            return min(index + 1, len(free) - 1)
+        if self._bounds and size >= self._bounds:
             spare = LARGE_SEGMENT // ALIGNMENT
-            if wanted < self._bounds or sizes[index] >= wanted + spare:
-                return len(sizes)
+            if wanted < self._bounds or size >= wanted + spare:
+                return len(free)
         return index
 
     def _put(self, size: int, address: int) -> None:
         """A block is free."""
         self._starts[address] = self._ends[address + size] = size
-        if size not in self._of_size:
-            insort(self._sizes, size)
-        insort(self._of_size.setdefault(size, []), -address)
+        insort(self._free, size << _SIZE | address)
 
     def _pull(self, size: int, address: int) -> None:
         """A free block goes."""
         del self._starts[address], self._ends[address + size]
-        same = self._of_size[size]
-        del same[bisect_left(same, -address)]
-        if not same:
-            del self._sizes[bisect_left(self._sizes, size)], self._of_size[size]
+        del self._free[bisect_left(self._free, size << _SIZE | address)]
 
     def _open(self, size: int) -> Place:
         """Return a new segment; segments never touch."""

@@ -61,14 +61,33 @@ def kept_of_loading(job: Job, after_init: int, *, most: bool = False) -> int:
         return loaded(job, after_init, most=most)
     room = None if job.capacity is None else job.capacity - context(job.accelerator).expected - _SPARED
     size = whole(job)
-    return (size if room is None else max(min(size, room), 0)) // 2
+    half = (size if room is None else max(min(size, room), 0)) // 2
+    return max(half, after_init) + _outside(half - after_init, [end * ITEMSIZE["fp32"] for end in _cast(job)])
+
+
+def _outside(room: int, sizes: list[int]) -> int:
+    """Return bytes of tensors for which what is free of one block has no room left, one after the other."""
+    beyond = 0
+    for size in sizes:
+        if size > room:
+            beyond += size
+        else:
+            room -= size
+    return beyond
+
+
+def _cast(job: Job) -> list[int]:
+    """Return elements of embedding and output head, where they are cast to fp32 and back."""
+    how = job.recipe.quantization
+    if how is None or not how.casts_ends:
+        return []
+    kinds = ("embedding", "head")
+    return [product(w.shape, job.sizes) * count for w, _, count in job.share.tensors if w.kind in kinds]
 
 
 def _cast_ends(job: Job) -> int:
     """Bytes beyond those that stay when the last of embedding and head is cast to fp32, or the first one back."""
-    how = job.recipe.quantization
-    if how is None or not how.casts_ends:
+    how, sizes = job.recipe.quantization, _cast(job)
+    if how is None or not sizes:
         return 0
-    kinds = ("embedding", "head")
-    sizes = [product(w.shape, job.sizes) * count for w, _, count in job.share.tensors if w.kind in kinds]
-    return sum(sizes) * (ITEMSIZE["fp32"] - ITEMSIZE[how.stored]) + max(sizes, default=0) * ITEMSIZE[how.stored]
+    return sum(sizes) * (ITEMSIZE["fp32"] - ITEMSIZE[how.stored]) + max(sizes) * ITEMSIZE[how.stored]

@@ -18,7 +18,7 @@ from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.hardware import Overhead, context
 from memcore.memory import pipeline_replay
-from memcore.memory.allocator import BlocksAroundStep, DeviceMemory, Knobs, reserved
+from memcore.memory.allocator import BlocksAroundStep, DeviceMemory, InVainError, Knobs, reserved
 from memcore.memory.communicators import deep_ep, hybrid_ep, node
 from memcore.memory.host import host_entries
 from memcore.memory.ledger import CATEGORIES, Entry, Ledger, block_entries, category_of, ledger
@@ -332,9 +332,10 @@ class Rank:
     def _holds(self, around: BlocksAroundStep, *, hosts_wait: bool = True) -> int:
         """Return what it holds in the room that the GPU has."""
         room = DeviceMemory(self._room, knobs_of(self.job).collects)
-        found = self._held(around, room, hosts_wait=hosts_wait)
-        if room.short and room.trimmed:
-            found = self._held(around, DeviceMemory(), hosts_wait=hosts_wait)  # what it gave back was in vain
+        try:
+            found = self._held(around, room, hosts_wait=hosts_wait)
+        except InVainError:
+            found = self._held(around, DeviceMemory(), hosts_wait=hosts_wait)
         return max(found, self.peak.peak)
 
     def _held(self, around: BlocksAroundStep, room: DeviceMemory, *, hosts_wait: bool) -> int:

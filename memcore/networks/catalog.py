@@ -268,7 +268,7 @@ def identified(name: str) -> Named:
     if _WITH_SIZE.fullmatch(name.strip()):
         said = "found {!r:.80}, which is a size; name a model of `memcore models {}`; `memcore quick {}` takes a size"
         raise ConfigError([Problem("model", Message(said, name, name, name), next(iter(of_size(name)), None))])
-    several = _meant(name)
+    several = models_meant(name)
     told = Message("; it may be {}", joined(", ", several[:6])) if len(several) > 1 else ""
     message = Message("found {!r:.80}, which is not one of the {} models in the catalog{}", name, len(catalog()), told)
     if _FOLDER.match(name):
@@ -287,10 +287,10 @@ def identified(name: str) -> Named:
 
 def nearest_model(name: str) -> str | None:
     """Return the model of the catalog that an unknown name may stand for."""
-    return next(iter(_meant(name)), None) or nearest(name, _names())
+    return next(iter(models_meant(name)), None) or nearest(name, _names())
 
 
-def _meant(name: str) -> list[str]:
+def models_meant(name: str) -> list[str]:
     """Return the models whose names say what an unknown name says: those of its size, if it has one; bases first."""
     found, size = meaning(name, map(nickname, catalog())), _WITH_SIZE.search(name)
     sized = set(found).intersection(of_size(size[0])) if size else ()

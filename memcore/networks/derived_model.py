@@ -159,7 +159,7 @@ def derived_model(
     masks = _masks(keys, len(layers)) if window and cached else ["full"] * len(layers)
     if masks is None:
         cached, masks = False, ["full"] * len(layers)
-    read = [recognize(each, facts._replace(mask=mask), symbol) for each, mask in zip(layers, masks, strict=True)]
+    read = _recognized(zip(layers, (facts._replace(mask=mask) for mask in masks), strict=True), symbol)
     read = [*_encoder(order, main, facts._replace(cached=None, other=False), symbol), *read]
     if _repeats(row, main, keys, len(layers)):
         times = _times(row, main, keys)
@@ -218,7 +218,17 @@ def _encoder(
     path = re.sub(r"(^|\.)decoder(\.|$)", r"\1encoder\2", main)
     if path == main or path not in order:
         return []
-    return [recognize(each, facts, symbol) for each in order.pop(path)]
+    return _recognized(((each, facts) for each in order.pop(path)), symbol)
+
+
+def _recognized(layers: Iterable[tuple[Mapping[str, tuple[int, ...]], Facts]], symbol: Symbols) -> list[Layer]:
+    """Return the parts of the layers of a stack: equal ones are looked at once."""
+    found: dict[tuple[tuple[tuple[str, tuple[int, ...]], ...], Facts], Layer] = {}
+    keys = [(tuple(tensors.items()), facts) for tensors, facts in layers]
+    for key in keys:
+        if key not in found:
+            found[key] = recognize(dict(key[0]), key[1], symbol)
+    return [found[key] for key in keys]
 
 
 def _window(keys: Keys) -> int | None:
@@ -382,7 +392,7 @@ def _tower(
     seen = _SEEN.search(path) is not None
     kind = "tower" if seen or not re.search(r"(^|\.)(encoder|decoder)\.", f"{path}.") else None
     facts = Facts(_heads_of(path, keys) if seen else None, cached=None, rotary="none")
-    found = [replace(recognize(each, facts, symbol), kind=kind) for each in layers]
+    found = [replace(each, kind=kind) for each in _recognized(((each, facts) for each in layers), symbol)]
     runs, repeats = _runs(found)
     return Tower(variant=RESIDUAL, path=path, runs=runs, taps=(len(runs) - 1,)), repeats
 

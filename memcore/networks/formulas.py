@@ -41,6 +41,7 @@ _BINARY: Mapping[type, Callable[[Any, Any], Any]] = {
 }
 _CALLS: Mapping[str, Callable[..., Any]] = {
     "int": lambda value: int(value) if isfinite(value) else 0,
+    "index": lambda values, value: values.index(value) if value in values else -1,
     "len": len,
     "sum": sum,
     "ceil": lambda value: ceil(value) if isfinite(value) else 0,

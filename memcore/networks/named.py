@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from memcore.messages import Message, joined
 from memcore.records import dataclass
@@ -234,9 +235,7 @@ def _meant(given: Sequence[str], nicknames: Iterable[str]) -> list[str]:
     wanted, sized, found = "".join(given), any(map(_SIZE.fullmatch, given)), []
     for each in nicknames:
         words = _words(each)
-        said = (
-            word for word in words if word in given or not (_LEFT_OUT.fullmatch(word) or (sized and word == "vision"))
-        )
+        said = (word for word in words if word in given or not (_is_left_out(word) or (sized and word == "vision")))
         if "".join(said) == wanted:
             versions = [word for word in words if _VERSION.fullmatch(word)]
             found.append((not any(map(_PURPOSE.fullmatch, words)), versions, each))
@@ -269,5 +268,11 @@ def same_maker(given: str, maker: str) -> bool:
     return len(given) > 2 and plain(maker).startswith(plain(given))
 
 
-def _words(name: str) -> list[str]:
-    return _WORD.findall(_FRACTION.sub(".", _DATE.sub(r"\2\1", name.lower())))
+@lru_cache(maxsize=1 << 14)
+def _words(name: str) -> Sequence[str]:
+    return tuple(_WORD.findall(_FRACTION.sub(".", _DATE.sub(r"\2\1", name.lower()))))
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_left_out(word: str) -> bool:
+    return _LEFT_OUT.fullmatch(word) is not None

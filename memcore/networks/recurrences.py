@@ -53,15 +53,20 @@ def _prefixed(module: str, weights: Iterable[Weight]) -> tuple[Weight, ...]:
     return tuple(Weight(f"{module}.{each.name}", each.axes, each.kind, split=each.split) for each in weights)
 
 
-def _name_heads(reader: Reader, keys: int, values: int, wide: int, deep: int) -> None:
+def name_heads(reader: Reader, keys: int, values: int, wide: int, deep: int, kernel: int) -> None:
     """Name the sizes of a gated delta rule: heads of keys and of values, their widths, and what is convolved."""
     reader.symbol("A", keys)
     reader.symbol("B", values)
     reader.symbol("bg", max(values // keys, 1))
     reader.symbol("dk", wide)
     reader.symbol("dv", deep)
-    reader.symbol("K", reader.integer("linear_conv_kernel_dim", least=2))
+    reader.symbol("K", kernel)
     reader.symbol("X", 2 * keys * wide + values * deep)
+
+
+def _kernel(reader: Reader) -> int:
+    """Return the tokens that a convolution sees."""
+    return reader.integer("linear_conv_kernel_dim", least=2)
 
 
 def _delta(
@@ -241,7 +246,7 @@ class GatedDelta:
         """Return the mixer."""
         keys, values = reader.integer("linear_num_key_heads"), reader.integer("linear_num_value_heads")
         wide, deep = reader.integer("linear_key_head_dim"), reader.integer("linear_value_head_dim")
-        _name_heads(reader, keys, values, wide, deep)
+        name_heads(reader, keys, values, wide, deep, _kernel(reader))
         reader.symbol("I", 2 * keys * wide + 2 * values * deep)
         options = {"fused": self.fused, "grouped": keys != values}
         together = [*_matrix("in_proj_qkvz", ("I",), ("h",), split="outer")]
@@ -278,7 +283,7 @@ class SeparateDelta:
         values = reader.integer("linear_num_value_heads", heads)
         wide = reader.integer("linear_key_head_dim", max(3 * reader.integer("hidden_size") // (4 * keys), 1))
         deep = reader.integer("linear_value_head_dim", 2 * wide)
-        _name_heads(reader, keys, values, wide, deep)
+        name_heads(reader, keys, values, wide, deep, _kernel(reader))
         weights = [
             _vector("A_log", "B"),
             _vector("dt_bias", "B"),

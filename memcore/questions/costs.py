@@ -101,7 +101,9 @@ class Plan:
     reduces: int = 1
     """Reductions of all gradients in a step."""
     computes: int = 2
-    """Bytes of an element that is gathered or sent."""
+    """Bytes of an element that is sent."""
+    brings: int = 2
+    """Bytes of an element of a parameter that is gathered."""
     sums: int = 4
     """Bytes of an element of a gradient that is summed."""
     offloaded: bool = False
@@ -215,9 +217,9 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     own = work.routed / (tensor * stages * plan.experts)
     sent = part * _shared(plan.shards) + own * _shared(max(plan.shards // plan.experts, 1))
     part, learned, updated = part + own, work.learned, work.learned if plan.updates else 1.0
-    gathered = sent * size * plan.gathers * updated
+    gathered = sent * plan.brings * plan.gathers * updated
     reduced = sent * learned * plan.sums * plan.reduces * (not plan.all_reduces)
-    travels = plan.micro_batches * work.sparse / stages * local / tensor * work.hidden * size
+    travels = plan.micro_batches * work.sparse / stages * local / tensor * work.routed_width * size
     sent_away, dispatching = _dispatched(work, plan, roofline)
     travels *= 2 * (2 + plan.products_again)
     expert_bytes, dispatching = travels * sent_away, travels * dispatching
@@ -572,7 +574,7 @@ def plan_of(job: Job) -> Plan:
     """Return how a job divides the work."""
     recipe, sizes = job.recipe, job.sizes
     ranks = job.num_gpus // (job.stages * sizes["tp"])
-    traffic = traffic_of(job)
+    traffic, computes = traffic_of(job), recipe.precision.autocast or recipe.precision.compute
     products, attention = recomputed(job)
     chunks, idle = _turns(job)
     return Plan(
@@ -588,8 +590,9 @@ def plan_of(job: Job) -> Plan:
         attention_again=attention,
         gathers=traffic.gathers,
         reduces=traffic.reduces,
-        computes=int(ITEMSIZE[recipe.precision.autocast or recipe.precision.compute]),
-        sums=int(ITEMSIZE[recipe.precision.reduce]),
+        computes=int(ITEMSIZE[computes]),
+        brings=int(ITEMSIZE[traffic.gathered_as or computes]),
+        sums=int(ITEMSIZE[traffic.summed_as or recipe.precision.reduce]),
         offloaded=job.engine.offloads(recipe),
         chunks=chunks if job.stages > 1 else 1,
         idle=idle,

@@ -136,7 +136,7 @@ def _answers(found: ServingEstimate) -> Iterator[Answered]:
     gpus = fewest_gpus(found)
     yield Answered("fewest_gpus", say("serves-fewest"), say("serves-no-count") if gpus is None else str(gpus), gpus)
     name = largest_format(found)
-    text = say("serves-none") if name is None else name
+    text = say("serves-none-alone") if name is None else name
     if name is not None and not multiplies(found, name):
         text = say("serves-unpacked", format=name)
     yield Answered("largest_format", say("serves-format"), text, name)

@@ -39,6 +39,8 @@ class Work:
     """Of the parameters, those of routed experts."""
     chosen: int = 0
     """Experts of a token, over all layers."""
+    routed_width: float = 0.0
+    """Elements of a token that are sent to each of its experts: the hidden size, or that of a smaller latent space."""
     elementwise: float = 0.0
     """Bytes that kernels other than products and attention read and write in the forward pass of a sequence."""
     gathered: float = 0.0
@@ -101,7 +103,7 @@ def _work(known: _Known, sequence: int) -> Work:
     positions = model.size(embedding_and_head.positions.shape) if embedding_and_head.positions is not None else 0
     operations = keys = 0.0
     routed = chosen = sparse = 0
-    active = 0.0
+    active = carried = 0.0
     for layer, count in model.layers:
         for mixer in layer.mixers:
             if isinstance(mixer, Attention | LatentAttention):
@@ -114,6 +116,7 @@ def _work(known: _Known, sequence: int) -> Work:
             if isinstance(ffn, Experts):
                 routed += count * sum(model.size(weight.shape) for weight in ffn.experts)
                 chosen += count * sizes[ffn.routed]
+                carried += count * sizes[ffn.routed] * measure(ffn.reads, sizes)
                 sparse += count
                 active += count * sum(model.size(w.shape) for w in ffn.experts) * sizes[ffn.routed] / sizes["E"]
     columns = max(model.active_parameters - looked_up - positions - sizes["V"] * sizes["h"], 0) / sizes["h"]
@@ -131,6 +134,7 @@ def _work(known: _Known, sequence: int) -> Work:
         sequence=sequence,
         routed=routed,
         chosen=chosen,
+        routed_width=carried / chosen if chosen else 0.0,
         elementwise=float(sequence * _elementwise(model)),
         inner=model.num_layers * 0.0 + columns,
         outer=4.0 * model.num_layers * sizes["h"],
@@ -170,10 +174,13 @@ def _elementwise(model: Model) -> float:
     sizes = model.sizes
     head = sizes["V"] * sizes["h"]
     columns = max(model.active_parameters - 2 * head, 0) / sizes["h"]
-    chosen = sum(
-        count * sizes[ffn.routed] for layer, count in model.layers for ffn in layer.ffns if isinstance(ffn, Experts)
+    carried = sum(
+        count * sizes[ffn.routed] * measure(ffn.reads, sizes)
+        for layer, count in model.layers
+        for ffn in layer.ffns
+        if isinstance(ffn, Experts)
     )
-    return 2 * ((10 * model.num_layers + 6 * chosen) * sizes["h"] + columns) + 16 * sizes["V"]
+    return 2 * (10 * model.num_layers * sizes["h"] + _MOVES * carried + columns) + 16 * sizes["V"]
 
 
 def work_for(job: Job, sequence: int) -> Work:
@@ -184,7 +191,7 @@ def work_for(job: Job, sequence: int) -> Work:
     flash = attention_share("sdpa", version, accelerator)
     kernel = attention_share(job.recipe.attention, version, accelerator) / flash
     elementwise, narrow, gathered = work.elementwise, 0.0, 0.0
-    elementwise += 2 * sequence * work.hidden * (_moved(job, work) - _MOVES * work.chosen)
+    elementwise += 2 * sequence * work.routed_width * (_moved(job, work) - _MOVES * work.chosen)
     if composes(job) and job.stages == 1:
         recorded, passes = kernels_of(job), 3 + recomputed(job)[0]
         elementwise = recorded.bytes * job.sizes["tp"] * job.sizes["cp"] / job.sizes["b"] / passes

@@ -96,12 +96,17 @@ class Caching:
     """Layers that read another layer's keys and values have room for their own, which nothing fills."""
 
 
+def caches(layer: Layer) -> bool:
+    """Return whether what a layer keeps is known."""
+    return layer.extra is None or layer.extra.variant != UNCACHED
+
+
 def cache_specs(layer: Layer, caching: Caching) -> tuple[CacheSpec, ...]:
     """Return what the mixers of a layer keep.
 
     Raises UnsupportedError where that is not known.
     """
-    if layer.extra is not None and layer.extra.variant == UNCACHED:
+    if not caches(layer):
         raise UnsupportedError("model.model_type", "this family's KV cache is not supported yet")
     found: list[CacheSpec] = []
     for mixer in layer.mixers:

@@ -21,6 +21,7 @@ from memcore.tools.vocabulary import (
     class_of_off,
     nearest_key,
     sections,
+    slip_in,
     vocabulary,
 )
 
@@ -143,8 +144,10 @@ def silenced(tool: Tool, name: str) -> bool:
 
 
 def _counts(tool: Tool, name: str) -> bool:
-    """Return whether memory may depend on a key by its class; not what is read."""
+    """Return whether memory may depend on a key by its class, or on the one that was meant; not what is read."""
     known = vocabulary(tool.vocabulary)
+    if name not in known and slip_in(tool.vocabulary, name) is not None:
+        return True
     while name and name not in known:
         name = name.rpartition(".")[0]  # below a key whose value is a mapping of anything
         if name in sections(tool.vocabulary):

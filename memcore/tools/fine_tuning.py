@@ -41,6 +41,7 @@ from memcore.tools.methods import (
     SHARE,
     TEACHER,
     TRL_KEYS,
+    keys_of_method,
     written,
 )
 from memcore.tools.own_keys import PICTURE_KEYS, ROUNDED, WIDTH
@@ -166,6 +167,7 @@ ACCELERATE = Tool(
     ),
     normalized=accelerated,
     meanings=(
+        *_ACCELERATED.meanings,
         Meaning(sets={Training.precision: "bf16-mixed"}, keys={"mixed_precision": "bf16"}),
         Meaning(sets={Training.precision: "fp16-mixed"}, keys={"mixed_precision": "fp16"}),
         Meaning(sets={Training.precision: "fp8-mixed"}, keys={"mixed_precision": "fp8"}),
@@ -283,7 +285,7 @@ TRAINER = Tool(
         ),
     ),
     normalized=of_trainer,
-    written=packed_as,
+    written=lambda config: {**packed_as(config), **keys_of_method("trainer", config)},
     defaults={Training.micro_batch_size: 8},
     unsaid=UNSAID,
     ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type", "data_path", "image_folder", "version",

@@ -40,7 +40,7 @@ from memcore.tools.own_keys import (
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
 from memcore.tools.sharding import SEVERAL, of_packing, of_trl, sharded
 from memcore.tools.targets import targets
-from memcore.tools.towers import FREEZES, TRAINABLE, trained_by_script, trained_parts
+from memcore.tools.towers import FREEZES, TRAINABLE, adapted_too, trained_by_script, trained_parts
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
 OFFLOADED, LOSS, LIGER = "*offloaded", "*loss", "*liger_kernels"
@@ -252,6 +252,8 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
         normalized = {name: value for name, value in normalized.items() if not name.startswith("lora_")}
         rank = normalized.pop("oft_rank", 0)
         normalized = {"oft_target": "all", **normalized, **({"lora_rank": rank} if rank else {})}
+    if kind != "full":
+        notes = (*notes, *adapted_too("llama-factory", normalized, found.get("model_name_or_path")))
     with_projections(normalized)
     with_width(normalized)
     of_bitsandbytes(normalized)
@@ -471,6 +473,26 @@ def _autocasts(normalized: Mapping[str, Any], stored: bool) -> bool:
     return adapts(normalized) and (stored or dtype in ("bfloat16", "float16"))
 
 
+def _of_releases(found: Mapping[str, Any], normalized: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say what another release of transformers makes of weights for which no dtype is given.
+
+    Engines that shard cast the weights themselves. Source: transformers/modeling_utils.py, `from_pretrained` (4.57:
+    `torch.get_default_dtype()`; 5: `dtype="auto"`).
+    """
+    said = any(name in found for name in _LOADED) or PRECISION in normalized
+    if said or "model_name_or_path" not in found or normalized.get(ENGINE) in SHARDED:
+        return ()
+    if any(is_set(normalized.get(name)) for name in ("bf16", "fp16")):
+        return (Message("no dtype is given: weights are counted in fp32, as transformers 4 loads them; transformers 5 "
+                        "keeps the checkpoint's dtype, which dtype: auto says"),)  # fmt: skip
+    return (Message("no dtype is given: weights are counted in the checkpoint's, as transformers 5 loads them; "
+                    "transformers 4 loads them in fp32: --precision fp32"),)  # fmt: skip
+
+
+_LOADED = tuple(name for name in _PRECISIONS if name not in ("bf16", "fp16"))
+"""Keys that say in which dtype weights are loaded."""
+
+
 def _plain_dtype(normalized: dict[str, Any]) -> None:
     """fp32 weights, which autocast computes with in 16 bits where a key says so."""
     dtypes = {str(normalized.get(name)).removeprefix("torch.") for name in ("dtype", "torch_dtype")}
@@ -568,7 +590,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     stored = _stored_dtype(normalized)
     _plain_dtype(normalized)
     if not of_trl_alone:
-        return normalized, notes
+        return normalized, (*notes, *_of_releases(found, normalized))
     said = stored or any(name in normalized for name in _PRECISIONS)
     if not said and normalized.get(ENGINE) not in SHARDED:
         normalized[PRECISION] = "bf16-autocast"

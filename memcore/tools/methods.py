@@ -135,12 +135,13 @@ def _named_elsewhere(found: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> Told:
+    plain: dict[str, Any] = {}
+    if is_set(found.get("use_liger_kernel")) and method in ("dpo", "grpo"):
+        plain["*loss"] = "fused-linear"
     if method == _RLOO:
         found, method = {"beta": _RLOO_BETA, **found}, "grpo"
         notes = (*notes, "RLOO's update has the tensors of GRPO's, and is counted as one")
-    plain: dict[str, Any] = {METHOD: method}
-    if is_set(found.get("use_liger_kernel")) and method in ("dpo", "grpo"):
-        plain["*loss"] = "fused-linear"
+    plain[METHOD] = method
     if is_set(found.get("precompute_ref_log_probs")):
         plain[REFERENCE] = "precomputed"
     if method == "distill":
@@ -299,8 +300,13 @@ def of_swift_method(found: Mapping[str, Any]) -> Told:
         plain[REFERENCE] = "precomputed"
     elif found.get("ref_model") and kind in ("dpo", "kto"):
         plain[REFERENCE] = "copy"
-    if kind != "grpo":
-        return plain, ()
+    return _of_swift_grpo(found, plain, adapted=adapted) if kind == "grpo" else (plain, ())
+
+
+def _of_swift_grpo(found: Mapping[str, Any], plain: dict[str, Any], *, adapted: bool) -> Told:
+    """Its answers, its rollout engine, and Liger's loss (ms-swift, rlhf_trainers/grpo_trainer.py)."""
+    if is_set(found.get("use_liger_kernel")):
+        plain["*loss"] = "fused-linear"
     said = found.get("max_length")
     prompt = int(said) if isinstance(said, int) else _PROMPT
     more, notes = _SWIFT.told(found, adapted=adapted, sleeps=int(_number(found.get("sleep_level"), 0)) > 0)
@@ -342,8 +348,8 @@ def of_axolotl_method(found: Mapping[str, Any]) -> Told:
     return {**plain, **more, "sequence_len": max(whole, more[COMPLETION] + 1)}, notes
 
 
-_ANSWER = 1024
-"""LLaMA-Factory's `max_new_tokens`."""
+_ANSWER, _COMPLETIONS = 1024, 256
+"""LLaMA-Factory's `max_new_tokens`, and TRL's `max_completion_length`."""
 _WRITTEN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "llama-factory": {
         **{name: {"stage": name} for name in ("dpo", "kto", "ppo")},
@@ -356,6 +362,11 @@ _WRITTEN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "reward": {"reward_model": True},
     },
     "ms-swift": {"classify": {"task_type": "seq_cls"}},
+    "trainer": {
+        "dpo": {"beta": 0.1},
+        "kto": {"desirable_weight": 1.0},
+        "grpo": {"num_generations": 8, "max_length": None},
+    },
 }
 """Keys of methods by tool, where the method alone gives them; `of_axolotl_method` and others read them."""
 
@@ -372,10 +383,11 @@ _REWARDS: Mapping[str, str] = {
 def written(tool: str) -> Callable[[Config], Mapping[str, Any]]:
     """Return what writes the keys of a config's method and of its towers."""
     of_towers = keys_of_towers(tool)
-    return lambda config: {**of_towers(config), **_method_keys(tool, config)}
+    return lambda config: {**of_towers(config), **keys_of_method(tool, config)}
 
 
-def _method_keys(tool: str, config: Config) -> Mapping[str, Any]:
+def keys_of_method(tool: str, config: Config) -> Mapping[str, Any]:
+    """Return the keys that say a config's method to a tool; none where it has none for it."""
     name, length = config[Training.method.name], config[Training.sequence_length]
     keys = dict(_WRITTEN[tool].get(name or "", {}))
     if name == "ppo" and keys and length is not None:
@@ -384,6 +396,9 @@ def _method_keys(tool: str, config: Config) -> Mapping[str, Any]:
         adapted = "lora" if config[Training.adapter.type] else "api"
         kind = "full" if config[Training.method.reward_model] else adapted
         keys |= {"reward_model": _REWARDS[kind], "reward_model_type": kind}
+    if tool == "trainer" and name == "grpo" and length is not None:
+        answer = config[Training.method.completion_length] or min(_COMPLETIONS, length - 1)
+        keys |= {"max_prompt_length": length - answer, "max_completion_length": answer}
     copied = config[Training.method.reference] == "copy" and isinstance(config.model, str)
     if tool == "llama-factory" and keys and copied:
         keys["ref_model"] = config.model

@@ -15,7 +15,7 @@ from memcore.tools.methods import METHOD, SWIFT_KEYS, of_swift_method
 from memcore.tools.sharding import SEVERAL, sharded
 from memcore.tools.swift_releases import of_two
 from memcore.tools.targets import targets
-from memcore.tools.towers import trained_parts
+from memcore.tools.towers import adapted_too, trained_parts
 
 _USUAL = DEFAULTS["ms-swift"]
 _ZERO_FILES: Mapping[str, tuple[int, bool]] = {
@@ -139,7 +139,8 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
         normalized.setdefault("gradient_checkpointing_kwargs.use_reentrant", not many)
     if kind != "full":
         adapted, foreign = _of_tuner(str(kind), normalized)
-        normalized, notes = dict(adapted), (*notes, *foreign)
+        normalized = dict(adapted)
+        notes = (*notes, *foreign, *adapted_too("ms-swift", normalized, found.get("model")))
         normalized["target_modules"] = targets(normalized["target_modules"])
         if normalized["target_modules"] == "all-linear":
             normalized["target_modules"] = linear_alone(found.get("model")) or "all-linear"

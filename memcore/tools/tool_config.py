@@ -64,7 +64,8 @@ def tool_config(tool: Tool, config: Config, taken: Mapping[str, Any]) -> ToolCon
     keys |= _in_all(tool, config, keys)
     keys = dict(tool.placed(keys)) if tool.placed is not None else keys
     keys = {**tool.otherwise(config), **keys} if tool.otherwise is not None else keys
-    keys |= tool.written(config) if tool.written is not None else {}
+    own = tool.written(config) if tool.written is not None else {}
+    keys = {name: value for name, value in {**keys, **own}.items() if value is not None or name not in own}
     command, counts = _command(tool, config, keys)
     keys = {name: value for name, value in keys.items() if not (counts and name in tool.world)}
     around = _environment(tool, config) if command else ""

@@ -9,6 +9,7 @@ from typing import Any
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import MemcoreError, UnsupportedError
+from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model
 from memcore.networks.nearest import outside_layers, seeing
 from memcore.networks.network import LANGUAGE_MODEL, SEEING
@@ -110,6 +111,22 @@ def trained_parts(tool: str, keys: dict[str, Any], model: object) -> dict[str, A
     if row.within and not stands_within(model, row.within):
         left -= {*PROJECTOR}
     return {TRAINABLE: [LANGUAGE_MODEL, *(part for part in reversed(SEEING) if part not in left)]} if left else {}
+
+
+def adapted_too(tool: str, keys: dict[str, Any], model: object) -> tuple[str, ...]:
+    """Return notes on the parts outside the language model that get adapters too; their keys are taken out of `keys`.
+
+    Sources: LLaMA-Factory 0.9.6, model/model_utils/misc.py (`find_all_linear_modules`), visual.py
+    (`patch_target_modules`); ms-swift 4.5, model/utils.py (`get_multimodal_target_regex`).
+    """
+    row = FREEZES[tool]
+    opened = [key for key in row.parts if key in keys and is_set(keys[key]) == row.trains]
+    if not opened or not sees(model):
+        return ()
+    for key in opened:
+        del keys[key]
+    said = "{}: adapters outside the language model, and what their layers save, are not counted"
+    return (Message(said, joined(", ", opened)),)
 
 
 def trained_by_script(keys: dict[str, Any], model: object) -> dict[str, Any]:

@@ -63,14 +63,37 @@ _TRACKERS = ("wandb_", "swanlab_", "mlflow_", "comet_")
 
 
 def class_of(tables: tuple[str, ...], key: str) -> str | None:
-    """Return the class of a key, or of what it is called below its section; None if the tool has no such key."""
+    """Return the class of a key, of what it is called below its section, or of its section.
+
+    None if the tool has no such key, nor one that is nearly spelled so in that section.
+    """
     known = vocabulary(tables)
     bare = key.rpartition(".")[2]
     above = key.partition(".")[0]
     flag = f"--{bare.replace('_', '-')}"
     names = (key, key.replace("_", "-") if key.startswith("--") else key, bare, bare.removeprefix("fsdp_"), flag)
-    found = next((known[name] for name in names if name in known), None) or known.get(above)
+    found = next((known[name] for name in names if name in known), None)
+    if found is None and above in known and slip_in(tables, key) is None:
+        found = known[above]
     return "o" if found is None and bare.lstrip("-").startswith(_TRACKERS) else found
+
+
+@lru_cache(maxsize=512)
+def slip_in(tables: tuple[str, ...], key: str) -> str | None:
+    """Return the key of the same section, with an effect on memory, that a key is a slip of the fingers from.
+
+    >>> slip_in(("nemo-automodel",), "step_scheduler.local_batchsize")
+    'step_scheduler.local_batch_size'
+    """
+    above, _, bare = key.rpartition(".")
+    counted = (name for name, found in vocabulary(tables).items() if found not in OF_NO_ACCOUNT)
+    beside = [name.rpartition(".")[2] for name in counted if above and name.rpartition(".")[0] == above]
+    near = next(iter(difflib.get_close_matches(bare, beside, n=1, cutoff=_SLIP)), None)
+    return None if near is None else f"{above}.{near}"
+
+
+_SLIP = 0.88
+"""Likeness of a word to the one that was meant."""
 
 
 _NOT = "--no-"
@@ -105,7 +128,7 @@ def nearest_key(tables: tuple[str, ...], key: str, closely: bool = False) -> str
     if closely:
         if len(key) < _SHORT:
             return None
-        return _like(tables, key, 0.9)
+        return slip_in(tables, key) or _like(tables, key, 0.9)
     return nearest(key, vocabulary(tables))
 
 

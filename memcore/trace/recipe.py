@@ -103,6 +103,10 @@ class Objective:
     """A frozen reward model as large as the model is in memory."""
     fused: bool = False
     """Liger's kernels compute head, loss and gradients from the hidden states, pair after pair."""
+    learns_head: bool = False
+    """They make a gradient of the head where it is frozen, too."""
+    streams_words: bool = False
+    """They have few words at a time, and add up the gradient of the head in fp32."""
     tiled: bool = False
     """TRL's fused head returns log-probabilities in place of logits."""
     pairs: bool = False

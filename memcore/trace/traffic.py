@@ -27,6 +27,10 @@ class Traffic(NamedTuple):
     """What is gathered is what the optimizer has updated: frozen parameters are not."""
     all_reduces: bool = False
     """Every rank gets the sums of all gradients, though each needs those of its shards alone."""
+    gathered_as: str = ""
+    """Dtype of what is gathered; empty: that in which products are computed."""
+    summed_as: str = ""
+    """Dtype in which gradients are summed; empty: the one that the precision says."""
 
 
 class Dispatch(NamedTuple):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Choice, Flag, Integer, Names, Number
 from memcore.config.schema import Setting
-from memcore.config.settings import SETTINGS, Config
+from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
 from memcore.errors import ConfigError, Problem, UnsupportedError
@@ -219,26 +219,33 @@ def _named(options: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str
 
 def _answered(question: Question, options: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str, ...]]:
     """Return the job that a sentence describes, and notes on it; set the command's own options that it names."""
-    from memcore.faces.goals.sentences import job_of, leaves_length, other_boards  # noqa: PLC0415 - most jobs are files, names and flags
+    from memcore.faces.goals.sentences import job_of, leaves_length, other_boards, other_models  # noqa: PLC0415 - most jobs are files, names and flags
 
     wanted, given = job_of(question), vars(options)
     taken = {name: text for name, text in question.options.items() if given.get(name, text) is None}
     for name, text in taken.items():
-        setattr(options, name, count(text) if name == _COUNTED else text)
-    flags = [*((SETTINGS[path].flag, text) for path, text in wanted.items()), *taken.items()]
+        setattr(options, name, count(text) if name in _COUNTED else text)
+    named = ((name.replace("_", "-"), text) for name, text in taken.items())
+    flags = [*((SETTINGS[path].flag, text) for path, text in wanted.items()), *named]
     notes = [Message("read as {}", " ".join(f"--{flag} {shlex.quote(text)}" for flag, text in flags))]
     if leaves_length(question):
         notes.append(Message("assumed: {}", usual_length()))
-    if others := other_boards(question):
-        notes.append(Message("{} may also mean {}", question.texts[Hardware.accelerator], joined(", ", others)))
-    left = [*question.unread, *(text for name, text in question.options.items() if name == _COUNTED not in given)]
+    for path, others in ((MODEL, other_models(question)), (Hardware.accelerator, other_boards(question))):
+        if others:
+            notes.append(Message("{} may also mean {}", question.texts[path], joined(", ", others[:_FEW])))
+    left = [
+        *question.unread,
+        *(text for name, text in question.options.items() if name in _COUNTED and name not in given),
+    ]
     if left:
         notes.append(Message("not read: {}; say it with a flag, if it matters", joined(", ", left)))
     return from_texts(wanted).to_dict(), tuple(translated(note) for note in notes)
 
 
-_COUNTED = "tokens"
-"""The option of commands that is a number."""
+_COUNTED = frozenset(("tokens", "batch_tokens"))
+"""The options of commands that are numbers."""
+_FEW = 3
+"""Meanings of a name that a note lists."""
 
 
 def _sources(given: Sequence[str]) -> list[Source]:

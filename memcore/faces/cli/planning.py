@@ -43,6 +43,10 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         "--tokens", type=count, metavar="N", help="tokens to train on, such as 15T; adds days and GPU-hours"
     )
     parser.add_argument(
+        "--batch-tokens", type=count, metavar="N",
+        help="tokens of one optimizer step of the whole job, such as 4M",
+    )  # fmt: skip
+    parser.add_argument(
         "--price", type=price, metavar="PRICE", help="price of a GPU-hour, in any currency; needs --tokens"
     )
     written = [name for name, tool in TOOLS.items() if not tool.read_only]
@@ -75,6 +79,7 @@ def _plan(options: argparse.Namespace) -> int:
     found = plan(
         _run_by(options.to, config), goal=options.goal or "fine-tune", quality=options.quality,
         headroom=options.headroom, keep=options.plans, rates=dict(options.assume), tool=tool.name if tool else None,
+        batch_tokens=options.batch_tokens,
     )  # fmt: skip
     if options.price is not None and options.tokens is None:
         raise ConfigError.at("--price", "a price needs a number of tokens; add --tokens, such as --tokens 300B")

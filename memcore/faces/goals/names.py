@@ -14,7 +14,8 @@ from memcore.errors import meaning
 from memcore.faces.goals.phrases import HUB
 from memcore.faces.render.titles import titles
 from memcore.hardware import SPELLINGS
-from memcore.networks.catalog import bases_first, catalog, nickname, of_size
+from memcore.networks.catalog import bases_first, catalog, models_meant, nickname, of_size
+from memcore.questions.planning.fitting import WELL_KNOWN
 
 MOST = 8
 """Choices that are offered."""
@@ -47,6 +48,16 @@ def meanings(path: str, text: str) -> tuple[str, ...]:
     if path != "model":
         return tuple(meaning(name, known)[:MOST])
     return tuple((of_size(name) or bases_first(meaning(_HUB.sub(r"\1", name), known)))[:MOST])
+
+
+def well_known_first(name: str) -> Sequence[str]:
+    """Return the models that a size or a part of a name may mean, those that people name most before the others.
+
+    >>> well_known_first("32b")[0], well_known_first("llama 70b")[0]
+    ('qwen3-32b', 'llama-3.3-70b-instruct')
+    """
+    usual, written_so = {nickname(each) for each in WELL_KNOWN}, name.strip().lower()
+    return sorted(of_size(written_so) or models_meant(written_so), key=lambda each: each not in usual)
 
 
 def is_model(name: str) -> bool:

@@ -72,6 +72,13 @@ BATCH = (
     rf"|微?批次?大小|批量|\bbs){_IS}"
 )
 """The micro-batch; not the global one."""
+BATCH_TOKENS = (
+    r"(?:\b(?:global|effective|total)[\s_-]*)?(?:\bbatch(?:[\s_-]*size)?|全局(?:批次|批量|batch)(?:大小)?)[\s:=]*(?:of|is|为|是)?\s*"
+    r"(\d+(?:\.\d+)?\s?[km])[\s-]*(?:个\s*)?tokens?(?![a-z])"
+    r"|(?<![\w.])(\d+(?:\.\d+)?\s?[km])[\s-]*tokens?\s*(?:(?:per|a|each|/)\s*(?:optimizer\s+)?(?:step|batch|update)\b|(?:global\s+)?batch\b)"
+    r"|每(?:步|个?\s*batch|批)\s*(\d+(?:\.\d+)?\s?[km])\s*(?:个\s*)?tokens?"
+)
+"""Tokens of a step of the whole job."""
 IMAGES = r"(?<![\w.])(?:(\d{1,4})|an?)\s*(?:张\s*)?(?:images?|pictures?|图片?|图像)(?![\w])"
 SIZE = r"(?<![\w.])(\d{3,5})\s*[x×*]\s*(\d{3,5})(?!\d)(?:\s*(?:pixels?|px|像素))?"
 """Images of a sequence, and how wide and high they are."""
@@ -173,21 +180,21 @@ PLAIN_WORDS = frozenset({
 
 _FILLING = """
     a about across air all also am an and any are as at based batch big blackwell both box boxes by can card cards
-    chat colab concurrent config configs context could desktop dgx do does each enough fine fit fits fitting for
-    from ft gaming gb get give gpu gpus have help here hgx hi home how i if in inference inside instance into is it
-    its just kaggle kernel kernels laptop largest length let like llm local locally long longest lot lots mac
-    machine many max maximum maybe me memory mini model models much my need needed needs node nodes nvidia of on one
-    only or our out over own parallel pc per please possible quantization quantized ram run running runs scratch
-    sequence sequences serve served server servers serving setup should size so some step steps studio than that the
-    their them there this to token tokens us use used user users using via vllm vram w wanna want we what when which
-    while will with workstation would x you
+    chat colab concurrent config configs context continual continued could desktop dgx do does each enough fine fit
+    fits fitting for from ft gaming gb get give gpu gpus have help here hgx hi home how i if in inference inside
+    instance into is it its just kaggle kernel kernels laptop largest length let like llm local locally long longest
+    lot lots mac machine many max maximum maybe me memory mini model models much my need needed needs node nodes
+    nvidia of on one only or our out over own parallel pc per please possible quantization quantized ram run running
+    runs scratch sequence sequences serve served server servers serving setup should size so some step steps studio
+    than that the their them there this to token tokens us use used user users using via vllm vram w wanna want we
+    what when which while will with workstation would x you
 """
 FILLING = frozenset(_FILLING.split())
 """English words that say no setting."""
 FILLING_STEMS = ("fine-tun", "finetun", "pre-train", "pretrain", "train", "tun", "deploy")
 """Beginnings of further ones."""
 FILLING_CHINESE = (
-    r"服务器|预训练|从头|训练|微调|部署|推理|节点|机器|显卡|显存|模型|运行|本地|服务|需要|多少|支持|用户|单机|多机|量化|上下文|长度|怎么|如何|方式|方法|资源|适合|配置|内存|请求|最长|支持"
+    r"服务器|预训练|序列|从头|训练|微调|部署|推理|节点|机器|显卡|显存|模型|运行|本地|服务|需要|多少|支持|用户|单机|多机|量化|上下文|长度|怎么|如何|方式|方法|资源|适合|配置|内存|请求|最长|支持"
     r"|[不用在上的和我想要能吗可以跑做把对给请问是有个张块卡台片位名共需里下中到与及一起来多少最大小为进行每各带使并够机]"
 )
 """The same in Chinese."""

@@ -14,7 +14,7 @@ from memcore.config.settings import SETTINGS
 from memcore.config.training import Training
 from memcore.faces.goals import phrases
 from memcore.faces.goals.machines import machines, without
-from memcore.faces.goals.names import is_model, meanings, written
+from memcore.faces.goals.names import is_model, meanings, well_known_first, written
 from memcore.faces.goals.tasks import TASKS, with_task
 from memcore.hardware import AT_HOME, BY_ID, usual_board
 from memcore.networks.catalog import catalog, known
@@ -36,7 +36,7 @@ class Question:
     task: str
     """A row of `TASKS`; empty where the sentence names none."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """What commands take besides settings, by name: `goal`, `to` (a tool), `tokens`."""
+    """What commands take besides settings, by name: `goal`, `to` (a tool), `tokens`, `batch_tokens`."""
     unread: tuple[str, ...] = ()
     """Words that say something else."""
 
@@ -56,7 +56,9 @@ def asked(sentence: str) -> Question | None:
     reading.settings(task)
     tool = reading.tool()
     reading.flags()
-    unread = tuple(_phrases_of(reading.rest))
+    unread = tuple(
+        each for each in _phrases_of(reading.rest) if "model" not in reading.texts or not _SIZE.fullmatch(each)
+    )
     if "model" not in reading.texts and unread:
         unread = reading.unknown_model()
     said = len(reading.texts) + (bool(task) or reading.verb) + len(reading.options)
@@ -185,6 +187,8 @@ class _Reading:
         """Read what training or a server is told."""
         if found := self.take(phrases.TOKENS):
             self.options["tokens"] = re.sub(r"\s", "", found[1])
+        if task not in _SERVED and (found := self.take(phrases.BATCH_TOKENS)):
+            self.options["batch_tokens"] = re.sub(r"\s", "", next(filter(None, found.groups())))
         for path, pattern in phrases.COUNTED.items():
             self.count(path, pattern)
         self.images(served=task in _SERVED)
@@ -267,6 +271,8 @@ _LONGEST = 9
 """Words of a model's name."""
 _FORMAT = re.compile(r"(?<![\w-])i?q\d(?:_[a-z0-9]+)+(?![\w-])", re.ASCII)
 """A type of GGUF."""
+_SIZE = re.compile(r"\d+(?:\.\d+)?[bm]")
+"""A number of parameters, which a model's name tells already."""
 _WEIGHTS = re.compile(r"(?<![\w-])(?:awq|gptq|fp8|int8|int4|mxfp4|nvfp4|bf16|fp16|fp32)(?![\w-])", re.ASCII)
 """Formats of weights that servers load."""
 
@@ -367,7 +373,7 @@ def of_tool(name: str) -> Mapping[str, str]:
 def job_of(question: Question) -> dict[str, str]:
     """Return the whole job that a question describes, as text by path; empty where it names no model.
 
-    Of boards that a name leaves open, the smallest is taken.
+    Of boards that a name leaves open, the smallest is taken; of models, the best known.
 
     >>> job_of(asked("serve Qwen3 32B to 50 users of 8k on 2 x H100"))["engine.type"]
     'vllm'
@@ -377,6 +383,8 @@ def job_of(question: Question) -> dict[str, str]:
     job = written(with_task(question.texts, question.task or "full", frozenset(question.texts)))
     if boards := _boards(question):
         job[Hardware.accelerator] = boards[0]
+    if models := _models(question):
+        job["model"] = models[0]
     if leaves_length(question):
         job[Inference.max_model_len] = str(CHAT)
     return job
@@ -390,6 +398,17 @@ def leaves_length(question: Question) -> bool:
 def other_boards(question: Question) -> Sequence[str]:
     """Return the boards that a question may also mean by the name of its GPU."""
     return _boards(question)[1:]
+
+
+def other_models(question: Question) -> Sequence[str]:
+    """Return the models that a question may also mean by the size or the part of a name that it gives."""
+    return _models(question)[1:]
+
+
+def _models(question: Question) -> Sequence[str]:
+    """Return the models that a name with a size leaves open, the best known first; none where it means one."""
+    name = question.texts["model"]
+    return () if known(name) or not _SIZE.search(name) else well_known_first(name)
 
 
 def _boards(question: Question) -> Sequence[str]:

@@ -1,26 +1,35 @@
-"""A whole question in the place of the model fills the form."""
+"""A whole question in the place of the model fills the form, or lists the models that some GPUs run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 
 from memcore import messages
 from memcore.config.hardware import Hardware
+from memcore.config.settings import MODEL, Config
+from memcore.config.texts import from_texts
 from memcore.faces.goals.names import meanings
-from memcore.faces.goals.sentences import asked
+from memcore.faces.goals.sentences import asked, asks_for_models
 from memcore.faces.goals.tasks import task_of, with_task
 from memcore.faces.page.answering import edit, form_of, load
 from memcore.faces.page.examples import record_example
 from memcore.faces.page.session import Message, Patch, Session
+from memcore.faces.render.fitting import fitting_link
 from memcore.faces.render.page import Form
-from memcore.i18n.page import translated
+from memcore.i18n.page import say, translated
+from memcore.questions.planning.fitting import WELL_KNOWN, fitting
+from memcore.serving.inference import CHAT, Inference
 
 
 def ask(session: Session, message: Message) -> Iterator[Patch]:
     """The model's field was left: a question in it fills the sentence; anything else is an edit of the model."""
-    form = form_of(message["texts"])
-    question = asked(str(message.get("value") or ""))
-    if question is None or meanings("model", str(message.get("value") or "")):
+    form, sentence = form_of(message["texts"]), str(message.get("value") or "")
+    if hardware := asks_for_models(sentence):
+        yield from _models(session, from_texts({**hardware, MODEL: WELL_KNOWN[0]}))
+        return
+    question = asked(sentence)
+    if question is None or meanings("model", sentence):
         yield from edit(session, {**message, "path": "model"})
         return
     found = dict(question.texts)
@@ -36,6 +45,24 @@ def ask(session: Session, message: Message) -> Iterator[Patch]:
     if question.unread:
         yield {"say": translated(messages.Message("not read: {}", messages.joined(", ", question.unread)))}
     yield from load(session, Form(fresh), message)
+
+
+def _models(session: Session, hardware: Config) -> Iterator[Patch]:
+    """Yield the models that some GPUs run under the question, each as a link to its job, as they are found."""
+    length = f"{hardware.get(Inference.max_model_len) or CHAT:,}"
+    links: list[str] = []
+    for each in fitting(hardware):
+        links.append(fitting_link(each))
+        said = say("models-that-fit", server=each.found.job.title, length=length)
+        yield _noted(session, f"{escape(said)} {' · '.join(links)}")
+    if not links:
+        yield _noted(session, escape(say("cli-no-model-fits", length=length)))
+
+
+def _noted(session: Session, markup: str) -> Patch:
+    said: Patch = {"note": markup, "error": ""}
+    session.fields.setdefault(MODEL, {}).update(said)
+    return {"fields": {MODEL: said}, "html": {"problems": ""}, "hidden": {"problems": True}}
 
 
 _PLACE: tuple[str, ...] = (Hardware.accelerator, Hardware.num_gpus, Hardware.gpu_memory_gb)

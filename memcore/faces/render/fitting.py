@@ -1,12 +1,14 @@
-"""Models that some GPUs run, for a terminal and as JSON."""
+"""Models that some GPUs run, for a terminal, as links and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from memcore.columns import WIDTH, fitted, table
 from memcore.config.settings import SETTINGS, Config
+from memcore.config.url import encode_fragment
 from memcore.i18n.page import say
 from memcore.questions.planning.fitting import Fitting
 from memcore.serving.inference import CHAT, Inference
@@ -34,6 +36,14 @@ def fitting_text(found: Sequence[Fitting], hardware: Config, width: int = WIDTH)
     flags = " ".join(f"--{SETTINGS[path].flag} {value}" for path, value in found[0].found.job.config.values.items())
     said = say("cli-models-that-fit", server=title, flags=flags, length=f"{length:,}")
     return "\n".join(line for text in (*table(rows, right=(0, 1, 2, 3)), said) for line in fitted(text, width)) + "\n"
+
+
+def fitting_link(each: Fitting) -> str:
+    """Return a model as a link to its job, with its format, what it needs and how fast it is."""
+    pace = [] if each.pace is None else [say("models-pace", pace=f"{each.pace:.3g}")]
+    said = ", ".join((each.format, format_bytes(each.found.device.expected), *pace))
+    job = escape(f"#{encode_fragment(each.found.job.config)}")
+    return f'<a href="{job}">{escape(each.name.rpartition("/")[2])}</a> <span class="note">({escape(said)})</span>'
 
 
 def fitting_data(found: Sequence[Fitting]) -> dict[str, Any]:

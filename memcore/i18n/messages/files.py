@@ -259,6 +259,25 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "各层分布在同一进程的多块 GPU 上，暂不支持"
     ),
     "set NPROC_PER_NODE to {count}": "请将 NPROC_PER_NODE 设为 {count}",
+    "{keys}: adapters outside the language model, and what their layers save, are not counted": (
+        "{keys:s}：语言模型之外的适配器及其层保存的张量未计入"
+    ),
+    "no dtype is given: weights are counted in fp32, as transformers 4 loads them": (
+        "未给出 dtype：权重按 transformers 4 的加载方式计为 fp32"
+    ),
+    "transformers 5 keeps the checkpoint's dtype, which dtype: auto says": (
+        "transformers 5 保留检查点的 dtype，可写作 dtype: auto"
+    ),
+    "no dtype is given: weights are counted in the checkpoint's, as transformers 5 loads them": (
+        "未给出 dtype：权重按 transformers 5 的加载方式计为检查点的 dtype"
+    ),
+    "transformers 4 loads them in fp32: --precision fp32": "transformers 4 以 fp32 加载：--precision fp32",
+    "weights are counted in the checkpoint's dtype, as transformers 5 loads them": (
+        "权重按 transformers 5 的加载方式计为检查点的 dtype"
+    ),
+    "transformers 4 loads them in fp32, which doubles parameters, gradients and states: set engine.framework_version": (
+        "transformers 4 以 fp32 加载，参数、梯度和优化器状态翻倍：请设置 engine.framework_version"
+    ),
     "{key:s} is given, but nothing turns the adapter on: an adapter is assumed": (
         "给出了 {key:s}，但没有开启适配器的选项：视为使用适配器"
     ),

@@ -170,6 +170,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "{chosen} of {count} experts": "{count} 个专家中选 {chosen} 个",
     "{key} does not divide the {count} attention heads": "{key} 不能整除 {count} 个注意力头",
     "{heads} does not divide the recurrent width {width}": "{heads} 不能整除循环宽度 {width}",
+    "{heads} does not divide the hidden size {hidden}": "{heads} 不能整除隐藏维度 {hidden}",
     "{heads} does not divide the hidden size {hidden}, and {key} is absent": (
         "{heads} 不能整除隐藏维度 {hidden}，且缺少 {key}"
     ),
@@ -215,7 +216,9 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "of encoder-decoder models it runs only Whisper and a few others": (
         "在编码器-解码器网络中，它只支持 Whisper 和少数其他模型"
     ),
+    "engine.type sglang serves it": "可改用 engine.type sglang",
     "engine.type transformers serves it": "可改用 engine.type transformers",
+    "transformers runs it, but its cache is not supported yet": "transformers 可以运行它，但暂不支持其缓存",
     "{version} is the last release of vLLM that supports {family}": "vLLM {version} 是支持 {family} 的最后一个版本",
     "found no architectures": "没有 architectures",
     "counted as {name}": "按 {name} 计数",
@@ -245,6 +248,8 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
         "{layers} 层，隐藏维度 {hidden}，前馈 {width}，词表 {words}"
     ),
     # Megatron-Core's arguments and layouts
+    "expected two numbers such as 127,0, found {value}": "应为两个数，例如 127,0，实际为 {value}",
+    "expected steps such as 0:768 250B:1536, found {value}": "应为阶梯，例如 0:768 250B:1536，实际为 {value}",
     "expected a number or a list of {count} zeros and ones, found {value}": (
         "应为数，或 {count} 个 0 与 1 的列表，实为 {value}"
     ),

@@ -72,7 +72,12 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "Paged AdamW with 8-bit states": "8 位状态的分页 AdamW",
     "moments take two bytes each, and move to the host when the GPU is full": "矩各占 2 字节，显存不足时移到主机",
     "a global batch of {tokens} tokens, usual for a model of this size": "全局批量 {tokens} 个 token（此规模的常用值）",
-    "set it with --grad-accum": "可用 --grad-accum 设定",
+    "set it with --batch-tokens": "可用 --batch-tokens 设定",
+    "a global batch of {tokens} tokens: the same number of whole sequences on every GPU": (
+        "全局批量 {tokens} 个 token：每块 GPU 的完整序列数相同"
+    ),
+    "leave it out, or --batch-tokens": "请去掉它，或去掉 --batch-tokens",
+    "a server has no optimizer steps": "推理服务没有优化器更新",
     "sequences of {tokens} tokens, usual for chats": "序列长 {tokens} 个 token（聊天的常用值）",
     "set it with --max-len": "可用 --max-len 设定",
     "No more sequences per step than needed": "每步序列数不超过所需",

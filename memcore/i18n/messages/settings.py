@@ -25,6 +25,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     ),
     "is every method without an adapter: leave it out": "即不使用适配器的任何方法：请去掉此项",
     "memcore calls {flags}": "在 memcore 中写作 {flags}",
+    "leave it out for a loop of your own": "若是自己写的循环，请去掉该项",
     "is an engine: use --engine {name}": "是引擎：请使用 --engine {name:s}",
     "{framework} runs it": "{framework:s} 运行该引擎",
     "{framework}'s default": "{framework:s} 的默认值",

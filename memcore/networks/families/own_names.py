@@ -5,7 +5,8 @@ AIDC-AI/Ovis2-8B; `configuration_vlm.py` in naver-hyperclovax/HyperCLOVAX-SEED-T
 models/blt, models/ovis2, models/hyperclovax_vision_v2, models/got_ocr2 and models/qwen3_asr; `modeling_GOT.py` in
 stepfun-ai/GOT-OCR2_0;
 `modeling_emu3.py` in BAAI/Emu3-Chat and BAAI/Emu3.5; `modeling_llada.py` in
-GSAI-ML/LLaDA-8B-Instruct; vllm 0.33, models/ovis.py and models/hyperclovax_vision_v2.py.
+GSAI-ML/LLaDA-8B-Instruct; vllm 0.33, models/ovis.py,
+models/opencua.py and models/hyperclovax_vision_v2.py.
 """
 
 from __future__ import annotations
@@ -101,6 +102,13 @@ def _part(config: Config, key: str, path: str = "") -> Config:
     if not isinstance(found, Mapping):
         raise ConfigError.at(f"model.{path}{key}", "missing; add the part of the configuration that has this name")
     return found
+
+
+def opencua(config: Config) -> Config:
+    """OpenCUA: Qwen2.5-VL's network around a Qwen2, whose positions have one dimension."""
+    kept = {key: value for key, value in config.items() if key not in ("architectures", "auto_map")}
+    tower = {**_part(config, "vision_config"), "model_type": "qwen2_5_vl"}
+    return {**kept, "model_type": "qwen2_5_vl", "vision_config": tower}
 
 
 def emu3(config: Config) -> Config:

@@ -25,6 +25,7 @@ from memcore.networks.families.own_names import (
     grams,
     hyperclova,
     llada,
+    opencua,
     ovis,
     qwen3_asr,
     qwen4_exp,
@@ -279,8 +280,15 @@ def _biased(config: Config) -> bool:
     return (jina or mosaic) and "post-norm" not in str(config.get("auto_map"))
 
 
+def _colbert(config: Config) -> bool:
+    """Return whether a file is ColBERT's: BERT, and a matrix for the vector of each word (`HF_ColBERT`)."""
+    return config.get("architectures") == ["HF_ColBERT"]
+
+
 def _bert(config: Config) -> Config:
-    """BERT without a table of positions: the tensors are those of GTE."""
+    """BERT without a table of positions: the tensors are those of GTE. ColBERT's encoder is the bare model."""
+    if _colbert(config):
+        return {**config, "architectures": ["BertModel"]}
     if not _biased(config):
         return config
     named = config.get("architectures")
@@ -300,7 +308,10 @@ _BIASED = (
 
 
 def _pools(config: Config) -> tuple[Weight, ...]:
-    """The bare model has a pooler, which GTE has not."""
+    """The bare model has a pooler, which GTE has not; ColBERT's first versions make vectors of 128 numbers."""
+    if _colbert(config):
+        wide = next((size for key in ("colbert_dim", "dim", "projection_dim") if (size := whole(config.get(key)))), 128)
+        return (Weight("linear.weight", ((wide,), (whole(config.get("hidden_size"), 768),)), "head"),)
     bare = str(config.get("architectures")).endswith("Model']")
     hidden = whole(config.get("hidden_size"), 768)
     return (Weight("pooler.dense", ((matrix(hidden, hidden),),), "other"),) if bare and _biased(config) else ()
@@ -553,6 +564,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "sarvam_mla": _sarvam,
     "mixtral": _minimax_m2,
     "interns1": _interns,
+    "opencua": opencua,
     "qwen": _qwen,
     **dict.fromkeys(("minimax_m3", "minimax_m3_text"), _minimax_m3),
     "minimax_m3_vl": _minimax_m3_vl,

@@ -89,6 +89,22 @@ _BAILING = Family(
 )  # fmt: skip
 """Ling's first models, and Sarvam's smaller one (vllm 0.33, models/sarvam.py: `BailingMoeForCausalLM`)."""
 
+_GROK = Family(
+    mixers={"attention": UNBIASED},
+    ffns={
+        "sparse": Routed(
+            variant="mixtral",
+            module="block_sparse_moe",
+            count="num_local_experts",
+            fixed_activation="gelu_pytorch_tanh",
+        )
+    },
+    ffn_plan=patterns.sparse,
+    norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"),
+    residual=RESIDUAL,
+)
+"""Grok 1; Grok 2 has a dense feed-forward layer next to its experts (sglang 0.5.23, srt/models/grok.py)."""
+
 _ROWS: Mapping[str, Family] = {
     "internlm2": Family(
         mixers={
@@ -238,22 +254,10 @@ _ROWS: Mapping[str, Family] = {
         ffn_plan=first_dense(),
         like="deepseek_v2",
     ),
-    "grok-2": Family(
-        mixers={"attention": UNBIASED},
-        ffns={
-            "sparse": Routed(
-                variant="mixtral",
-                module="block_sparse_moe",
-                count="num_local_experts",
-                fixed_activation="gelu_pytorch_tanh",
-            )
-        },
-        ffn_plan=patterns.sparse,
-        second_ffn=Dense(fixed_activation="gelu_pytorch_tanh"),
-        second_if="residual_moe",
-        norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"),
-        residual=RESIDUAL,
+    "grok-1": replace(
+        _GROK, ties=True, keys={"moe_intermediate_size": "intermediate_size", "num_local_experts": "num_experts"}
     ),
+    "grok-2": replace(_GROK, second_ffn=Dense(fixed_activation="gelu_pytorch_tanh"), second_if="residual_moe"),
     **dict.fromkeys(("bailing_moe", "llada2_moe", "sarvam_moe"), _BAILING),
     "telechat3": DECODERS["llama"],
     "telechat": Family(

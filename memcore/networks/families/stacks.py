@@ -59,6 +59,8 @@ def side_of(reader: Reader) -> tuple[int, int]:
 def sizes(reader: Reader, hidden: str = "hidden_size") -> None:
     """Widths of the tower, its heads, and of a patch."""
     width, heads = reader.integer(hidden), reader.integer("num_attention_heads")
+    if width % heads:
+        reader.refuse("num_attention_heads", "{} does not divide the hidden size {}", heads, width)
     reader.symbol("ht", width)
     reader.symbol("at", heads)
     reader.symbol("dt", width // heads or 1)

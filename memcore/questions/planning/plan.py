@@ -27,7 +27,7 @@ from memcore.questions.planning.divisions import asked_of
 from memcore.questions.planning.rows import FULL, GOALS, QUALITIES
 from memcore.questions.planning.serving import Served, Servings
 from memcore.questions.planning.training import Candidate, Trainings
-from memcore.questions.planning.usual import with_usual_batch, with_usual_length
+from memcore.questions.planning.usual import with_batch, with_usual_batch, with_usual_length
 from memcore.questions.roofline import roofline_for
 from memcore.questions.serving_speed import ServingSpeed, pace_unknown, serving_speed
 from memcore.questions.solving import Pieces
@@ -306,6 +306,7 @@ def plan(
     keep: int = KEEP,
     rates: Mapping[str, float] = MappingProxyType({}),
     tool: str | None = None,
+    batch_tokens: int | None = None,
 ) -> Planned:
     """Compose complete configs for a job that fit the hardware it names, best first.
 
@@ -319,6 +320,7 @@ def plan(
         keep: The number of plans to return.
         rates: Inputs of [the cost model](costs.md) by name, such as those that `calibrate` finds.
         tool: The tool that is to run the plans, by its name: methods that it does not have are left out.
+        batch_tokens: The tokens of an optimizer step of the whole training job; None: as the config says.
 
     Returns:
         A `Planned`; `plans` may be empty, and `none_because` then names the limit.
@@ -335,7 +337,16 @@ def plan(
         >>> [each.fits for each in plan(job).plans[:2]]
         [True, True]
     """
-    *_, last = plan_by_piece(config, goal=goal, quality=quality, headroom=headroom, keep=keep, rates=rates, tool=tool)
+    *_, last = plan_by_piece(
+        config,
+        goal=goal,
+        quality=quality,
+        headroom=headroom,
+        keep=keep,
+        rates=rates,
+        tool=tool,
+        batch_tokens=batch_tokens,
+    )
     assert last is not None  # noqa: S101 - only what comes before the last is
     return last
 
@@ -349,6 +360,7 @@ def plan_by_piece(
     keep: int = KEEP,
     rates: Mapping[str, float] = MappingProxyType({}),
     tool: str | None = None,
+    batch_tokens: int | None = None,
 ) -> Iterator[Planned | None]:
     """Yield what `plan` finds, last.
 
@@ -371,7 +383,7 @@ def plan_by_piece(
     if isinstance(found, ServingEstimate):
         usual = yield from bench.at(with_usual_length(asked, found))
         found = usual if isinstance(usual, ServingEstimate) else found
-    search, assumed = _search(asked, found, bench, tiers, goal)
+    search, assumed = _search(asked, found, bench, tiers, goal, batch_tokens)
     chosen: tuple[Proposal, ...] = ()
     known: dict[int, Proposal] = {}
     for candidates in search.candidates():
@@ -393,14 +405,18 @@ def plan_by_piece(
 
 
 def _search(
-    asked: Config, found: Found, bench: Bench, tiers: Sequence[str], goal: str
+    asked: Config, found: Found, bench: Bench, tiers: Sequence[str], goal: str, batch_tokens: int | None
 ) -> tuple[Servings | Trainings, str | None]:
     """Return what looks for plans, and what it assumes."""
     if isinstance(found, ServingEstimate):
+        if batch_tokens is not None:
+            raise ConfigError.at("batch_tokens", "for training jobs only; a server has no optimizer steps")
         shorter = found.job.config
         return Servings(shorter, found, bench, tiers), None if shorter == asked else usual_length()
     job, assumed = asked_of(asked, found.job), None
-    if goal == "pre-train":
+    if batch_tokens is not None:
+        job, assumed = with_batch(job, batch_tokens)
+    elif goal == "pre-train":
         job, assumed = with_usual_batch(job, found.job.model.parameters)
     return Trainings(job, bench, tiers, full=goal == FULL), assumed
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from memcore.config.settings import Config
 from memcore.config.training import Training
+from memcore.errors import ConfigError
 from memcore.messages import Message
 from memcore.questions.planning.divisions import Asked
 from memcore.serving.estimate import ServingEstimate
@@ -25,13 +26,29 @@ def with_usual_batch(asked: Asked, parameters: int) -> tuple[Asked, str | None]:
     config = asked.config
     if any(config.get(each) for each in (Training.micro_batch_size, Training.gradient_accumulation_steps)):
         return asked, None
-    tokens = next((tokens for below, tokens in _USUAL if parameters < below), _LARGEST)
+    found = _of_tokens(asked, next((tokens for below, tokens in _USUAL if parameters < below), _LARGEST))
+    assumed = "a global batch of {:,} tokens, usual for a model of this size; set it with --batch-tokens"
+    return found, Message(assumed, found.sequences * found.length)
+
+
+def with_batch(asked: Asked, tokens: int) -> tuple[Asked, str | None]:
+    """Return a job with so many tokens in a step, and what was assumed where they are no whole sequences on every GPU.
+
+    Raises:
+        ConfigError: If the job says how many micro-batches a step has.
+    """
+    accumulated = Training.gradient_accumulation_steps
+    if asked.config.get(accumulated):
+        raise ConfigError.at(accumulated, "found {}; leave it out, or --batch-tokens", asked.config[accumulated])
+    found = _of_tokens(asked, tokens)
+    step = found.sequences * found.length
+    said = "a global batch of {:,} tokens: the same number of whole sequences on every GPU"
+    return found, None if step == tokens else Message(said, step)
+
+
+def _of_tokens(asked: Asked, tokens: int) -> Asked:
     sequences = max(round(tokens / (asked.length * asked.gpus)), 1) * asked.gpus
-    assumed = Message(
-        "a global batch of {:,} tokens, usual for a model of this size; set it with --grad-accum",
-        sequences * asked.length,
-    )
-    return replace(asked, sequences=sequences), assumed
+    return replace(asked, sequences=sequences)
 
 
 def with_usual_length(config: Config, found: ServingEstimate) -> Config:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from math import log
+from math import inf, log
 
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
@@ -142,11 +142,20 @@ class Tally:
     """The share of a GPU that layouts leave free, if any does."""
     idle: int = 0
     """Layouts that were measured since the last one that fits."""
+    roomy: list[Found] = field(default_factory=list)
+    """Layouts that fit and leave the headroom."""
+    cheapest: float = inf
+    """What the cheapest of these costs for each token."""
+    most: dict[int, int] = field(default_factory=dict)
+    """By the number of GPUs, the most headroom that a layout leaves."""
 
-    @property
-    def roomy(self) -> list[Found]:
-        """Layouts that fit and leave the headroom."""
-        return [each for each in self.best if each.leaves(self.headroom)]
+    def keep(self, found: Found) -> None:
+        """Add a layout that fits, or of which nobody knows."""
+        self.best.append(found)
+        self.most[found.gpus] = max(self.most.get(found.gpus, 0), found.headroom or 0)
+        if found.leaves(self.headroom):
+            self.roomy.append(found)
+            self.cheapest = min(self.cheapest, found.cost.per_token)
 
     def refuse(self, reason: str) -> None:
         """Count a layout that cannot be."""

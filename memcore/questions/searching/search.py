@@ -260,10 +260,8 @@ def _is_beaten(question: Question, layout: Layout, price: Cost, tally: Tally, ke
     """
     if question.ceiling is None:
         return len(tally.best) >= keep
-    roomy = tally.roomy
-    if len(roomy) >= keep and (
-        tally.idle >= PATIENCE or price.per_token > DEAR * min(each.cost.per_token for each in roomy)
-    ):
+    enough = len(tally.roomy) >= keep
+    if enough and (tally.idle >= PATIENCE or price.per_token > DEAR * tally.cheapest):
         return True
     left = question.ceiling - question.least(layout)
     if any(_needs_no_less(layout, each, question.space) for each in question.failed.get(layout[:4], ())):
@@ -284,7 +282,7 @@ def _needed(question: Question, layout: Layout, tally: Tally, keep: int) -> int:
     """The headroom that makes a layout worth a look: once enough were found, noticeably more than a cheaper one's."""
     if len(tally.roomy) < keep or question.capacity is None:
         return 0
-    most = max((each.headroom or 0 for each in tally.best if each.gpus <= layout.gpus), default=0)
+    most = max((most for gpus, most in tally.most.items() if gpus <= layout.gpus), default=0)
     return most + question.capacity // NOTICEABLE
 
 
@@ -315,7 +313,7 @@ def _note(tally: Tally, question: Question, layout: Layout, price: Cost, answer:
     found = question.found(layout, price, answer)
     tally.idle = 0 if found.fits else tally.idle + 1
     if found.fits or question.capacity is None:
-        tally.best.append(found)
+        tally.keep(found)
     elif found.fits is False:
         question.failed.setdefault(layout[:4], []).append(layout)
     return found

@@ -299,6 +299,7 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, layers: La
         gathers=traffic.gathers,
         reduces=traffic.reduces,
         computes=usual.computes,
+        brings=usual.brings,
         sums=usual.sums,
         offloaded=policy.offloaded,
         chunks=policy.chunks,

@@ -13,6 +13,7 @@ from memcore.servers.llamacpp.ggml.graph import (
     cont,
     gated,
     get_rows,
+    leaf,
     mul_mat,
     mul_mat_id,
     permute,
@@ -24,7 +25,7 @@ from memcore.servers.llamacpp.ggml.graph import (
     view,
 )
 from memcore.servers.llamacpp.ggml.tensor import Tensor
-from memcore.servers.llamacpp.graph import SELECTS_LATE, Builder
+from memcore.servers.llamacpp.graph import SELECTS_LATE, Builder, Cache
 from memcore.servers.llamacpp.states import state_mixer
 from memcore.serving.gguf_types import row_bytes
 
@@ -214,17 +215,38 @@ def _latent(to: Builder, part: LatentAttention, index: int, tensor: Tensor) -> T
     compressed = to.norm(part.latent_norm, "attn_kv_a_norm", compressed)
     query_plain = view(query, (plain, heads, tokens), query.nb[1:3])
     query_rotated = to.rotate(view(query, (rotated, heads, tokens), query.nb[1:3], 4 * plain), part)
+    cache = to.caches[index]
+    if cache.values is not None:
+        return _of_heads(to, part, cache, (query_plain, query_rotated), (compressed, key_rotated))
     absorbed = mul_mat(to.weight("attn_k_b.weight"), permute(query_plain, 0, 2, 1, 3))
     query = concat(permute(absorbed, 0, 2, 1, 3), query_rotated)
     value = reshape(compressed, latent, 1, tokens)
     key = concat(value, key_rotated)
-    cache = to.caches[index]
     to.graph.expand(query, value, key)
     to.store(cache, key, None)
     keys = to.cached_keys(cache, latent + rotated)
     values = view(keys, (latent, *keys.ne[1:]), keys.nb[1:])
     found = to.attend(query, keys, values, to.mask(cache), part=part, expand=to.weight("attn_v_b.weight"))
     return to.linear("attn_output", found)
+
+
+def _of_heads(
+    to: Builder, part: LatentAttention, cache: Cache, queries: tuple[Tensor, Tensor], keys: tuple[Tensor, Tensor]
+) -> Tensor:
+    """Latent attention whose keys and values of every head are cached (`llm_build_deepseek2`, without `is_mla`)."""
+    (plain, heads, tokens), width = queries[0].ne[:3], to.size(part.heads.value)
+    expand = leaf(to.weight("attn_v_b.weight").type, keys[0].ne[0], heads * (plain + width))
+    expand.place, expand.weight = to.weight("attn_v_b.weight").place, True
+    both = mul_mat(expand, keys[0])
+    each = row_bytes("F32", plain + width)
+    strides = (each, each * heads)
+    value = cont(view(both, (width, heads, tokens), strides, 4 * plain), width, heads, tokens)
+    query = concat(*queries)
+    key = concat(view(both, (plain, heads, tokens), strides), shaped("REPEAT", queries[1].ne, keys[1]))
+    to.graph.expand(query, value, key)
+    to.store(cache, key, value)
+    cached = to.cached_keys(cache, key.ne[0]), to.cached_values(cache, width)
+    return to.linear("attn_output", to.attend(query, *cached, to.mask(cache), part=part))
 
 
 def feed_forward(to: Builder, layer: Layer, tensor: Tensor) -> Tensor:

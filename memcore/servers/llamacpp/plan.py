@@ -76,6 +76,8 @@ class Flags:
     """A row of `BACKENDS`."""
     latent_values: bool = False
     """Latent vectors are kept as values, too."""
+    expanded: bool = False
+    """Latent attention caches keys and values of every head (`-mla 0` of ik_llama.cpp)."""
     mapped: bool = False
     """GPU and host share one memory, and the file is mapped once for both: a GPU's buffer is what lies between its
     first tensor and its last, and `output.weight` is the first of a file that llama-quantize wrote."""
@@ -186,7 +188,7 @@ class Layout:
         self.release = RELEASES[flags.release]
         self.backend = BACKENDS[flags.backend]
         self.context, self.cells = self._context()
-        self.flash = supports_flash(model) if flags.flash is None else flags.flash
+        self.flash = supports_flash(model, expanded=flags.expanded) if flags.flash is None else flags.flash
         self._devices: dict[int, str] = {}
         self._patterns = [(re.compile(pattern), device) for pattern, device in flags.overrides]
 
@@ -316,17 +318,21 @@ _SQUARE = frozenset({40, 64, 72, 80, 96, 112, 128, 256, 512})
 """Widths of heads that CUDA's flash attention takes."""
 
 
-def supports_flash(model: Model) -> bool:
-    """Return whether CUDA has a flash attention kernel for every layer of the model."""
+def supports_flash(model: Model, *, expanded: bool) -> bool:
+    """Return whether CUDA has a flash attention kernel for every layer (`ggml_cuda_get_best_fattn_kernel`)."""
     parts = (part for layer, _ in model.layers for part in layer.mixers)
-    return all(_has_kernel(model, part) for part in parts if isinstance(part, (Attention, LatentAttention)))
+    return all(_has_kernel(model, part, expanded=expanded) for part in parts if isinstance(part, _MIXERS))
 
 
-def _has_kernel(model: Model, part: Attention | LatentAttention) -> bool:
-    if isinstance(part, LatentAttention):
+_MIXERS = (Attention, LatentAttention)
+
+
+def _has_kernel(model: Model, part: Attention | LatentAttention, *, expanded: bool) -> bool:
+    if isinstance(part, LatentAttention) and not expanded:
         return model.size(part.expand.inner) == 512
     keys, values = model.size((part.heads.width,)), model.size((part.heads.value,))
-    groups = model.size((part.heads.query,)) // model.size((part.heads.key,))
+    shared = part.heads.key if isinstance(part, Attention) else part.heads.query
+    groups = model.size((part.heads.query,)) // model.size((shared,))
     if keys == 192:
         return values == 128 and groups % 8 == 0
     return keys in _SQUARE and keys == values

@@ -150,7 +150,9 @@ def _caches(plan: Layout) -> Mapping[int, Cache]:
 
 def _cache(plan: Layout, part: Attention | LatentAttention, layer: Layer, device: str) -> Cache:
     keys, values = cache_rows(plan.model, part)
-    if values and not plan.flash:
+    if plan.flags.expanded and isinstance(part, LatentAttention):
+        keys, values = (plan.model.size((part.heads.query, axis)) for axis in (part.heads.width, part.heads.value))
+    elif values and not plan.flash:
         values = max(cache_rows(plan.model, each)[1] for each in attentions(plan.model))
     cells, sliding = plan.layer_cells(layer), slides(plan.model, layer)
     stored = Tensor(cache_type(plan.flags.keys), (keys, cells, plan.streams))

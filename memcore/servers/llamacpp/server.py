@@ -72,8 +72,6 @@ class Options:
     """A file type, or the type of every quantized tensor."""
     overrides: Overrides
     """Parts of names of tensors, and their types besides those of the file type."""
-    expanded: bool
-    """Latent attention caches keys and values of every head (`-mla 0` of ik_llama.cpp)."""
     draft: Draft | None = None
     foreign: bool = False
     """Ollama's own engine builds the graph."""
@@ -142,15 +140,14 @@ def options(read: Defaults, basics: Basics) -> Options:
         backend=read.given(LlamaCppSettings.ggml_backend) or "cuda",
         mapped=basics.accelerator is not None and basics.accelerator.stack == "metal",
         latent_values=row != "ik" and build is not None and _ABSORBING <= build < _WITHOUT_VALUES,
+        expanded=_keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES),
     )
-    expanded = "lk" in basics.sizes and _keeps_heads(read, basics, None if row == "ik" else build or _WITHOUT_VALUES)
-    _check_caches(read, basics.model, flags, _CACHES, expanded=expanded)
+    _check_caches(read, basics.model, flags, _CACHES)
     draft, behind = _behind(read, basics, name, flags)
     return Options(
         flags=behind,
         file_type=name,
         overrides=_overrides(read, name, fork),
-        expanded=expanded,
         draft=draft,
         foreign=own,
         undated=version is None and not own and fork in ("", OLLAMA),
@@ -231,6 +228,8 @@ _FILES_BEFORE = "deepseek_v2"
 
 def _keeps_heads(read: Defaults, basics: Basics, build: int | None) -> bool:
     """Return whether latent attention caches keys and values of every head; the build is None for ik_llama.cpp."""
+    if "lk" not in basics.sizes:
+        return False
     given = read.given(LlamaCppSettings.mla)
     if given is not None or build is None:
         return given == 0
@@ -272,10 +271,11 @@ def _draft(read: Defaults, model: Model, flags: Flags) -> Draft:
         gpu_layers=EVERY if layers is None else layers,
         behind=0,
         host_experts=0,
+        expanded=False,
         outputs=flags.sequences if RELEASES[flags.release].outputs_by_slots else None,
     )
-    _check_caches(read, model, own, _DRAFT_CACHES, expanded=False)
-    chosen = Options(flags=own, file_type=name, overrides=(), expanded=False)
+    _check_caches(read, model, own, _DRAFT_CACHES)
+    chosen = Options(flags=own, file_type=name, overrides=())
     return Draft(model=model, options=chosen, contexts=1 if together else slots)
 
 
@@ -288,10 +288,11 @@ def _head(read: Defaults, target: Model, head: Model, name: str, flags: Flags) -
         before=target.num_layers,
         behind=0,
         host_experts=0,
+        expanded=False,
         outputs=flags.sequences,
         checkpoints=0,
     )
-    chosen = Options(flags=own, file_type=name, overrides=_overrides(read, name, ""), expanded=False, target=target)
+    chosen = Options(flags=own, file_type=name, overrides=_overrides(read, name, ""), target=target)
     return Draft(model=head, options=chosen)
 
 
@@ -317,12 +318,10 @@ _CACHES = (LlamaCppSettings.cache_type_k, LlamaCppSettings.cache_type_v)
 _DRAFT_CACHES = (LlamaCppSettings.cache_type_k_draft, LlamaCppSettings.cache_type_v_draft)
 
 
-def _check_caches(
-    read: Defaults, model: Model, flags: Flags, paths: tuple[Setting[str], Setting[str]], *, expanded: bool
-) -> None:
+def _check_caches(read: Defaults, model: Model, flags: Flags, paths: tuple[Setting[str], Setting[str]]) -> None:
     """Blocks must divide rows of heads, and values in blocks need flash attention (`llama_init_from_model`)."""
-    keys, values = (_row_widths(model, values=each, expanded=expanded) for each in (False, True))
-    flash = supports_flash(model) if flags.flash is None else flags.flash
+    keys, values = (_row_widths(model, values=each, expanded=flags.expanded) for each in (False, True))
+    flash = supports_flash(model, expanded=flags.expanded) if flags.flash is None else flags.flash
     for path, name, widths in (
         (paths[0], flags.keys, keys),
         (paths[1], flags.values, values),
@@ -452,7 +451,7 @@ def _kept(plan: Plan, chosen: Options) -> Iterator[Buffer]:
     # Weights lie where they do whatever is cached.
     flags = replace(chosen.flags, context=1, sequences=1)
     yield from _weights(plan.model, chosen.file_type, chosen.overrides, flags, chosen.target)
-    yield from _expanded(plan) if chosen.expanded else plan.cache_entries()
+    yield from _expanded(plan) if chosen.flags.expanded else plan.cache_entries()
 
 
 @lru_cache(maxsize=64)

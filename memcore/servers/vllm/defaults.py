@@ -38,7 +38,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     last = supported.UNTIL.get(family)
     newest = "the newest release that memcore knows" if last is None else "the last release that has this family"
     version = read.take(EngineSettings.version, last or NEWEST, newest)
-    supported.check(family, version)
+    supported.check(basics.model, version)
     found = facts(version)
     loras = read.given(Inference.max_loras) or 0
     found = on_stack(read, basics, _engine(found, basics, loras), release(version))

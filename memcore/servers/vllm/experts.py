@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from memcore.memory.ledger import Entry
 from memcore.networks.parts import Experts
 from memcore.servers.vllm.options import Options
 from memcore.serving.job import ServingJob
+from memcore.serving.profile import WORKSPACES
+from memcore.serving.slots import EXPERT
+from memcore.symbols import Quotient, measure
 
 TRTLLM = "flashinfer_trtllm"
 HOPPER, _TRTLLM_BLACKWELL, PLAIN_BLACKWELL = 9, 10, 12
@@ -116,3 +124,41 @@ def taken_at_once(job: ServingJob, chosen: Options) -> int:
     if form is not None and form.name in ("awq", "gptq", "int4"):
         return every
     return min(every, _CHUNK if chosen.facts.since >= _SMALLER else _FORMER_CHUNK)
+
+
+_PAD, _ALIGNED = 256, 512
+"""Bytes that follow each row of experts in 16 bits, and those of which a row must be a multiple."""
+_EXPERTS = frozenset({"E", Quotient(("E",), EXPERT)})
+"""The first axis of the matrices of a rank's experts."""
+_PADS = "vllm, model_executor/layers/fused_moe/unquantized_fused_moe_method.py"
+
+
+def padded_experts(job: ServingJob, chosen: Options, weights: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield what AMD's GPUs hold besides experts in 16 bits, whose rows lie apart for Triton's kernels.
+
+    vLLM copies a layer's two matrices one after the other. The second copy takes the block that the first matrix had,
+    and is in it when vLLM has free blocks returned, so that its rest stays reserved: 20.3 GiB for Qwen3-30B-A3B.
+
+    Sources: `_maybe_pad_weight`, in fused_moe/layer.py before 0.11.1 (read in 0.10.2 to 0.33); pytorch,
+    c10/cuda/CUDACachingAllocator.cpp, should_split.
+    """
+    basics = job.basics
+    stack = basics.accelerator.stack if basics.accelerator else ""
+    if stack != "rocm" or basics.stored is not None or chosen.experts not in ("auto", "triton"):
+        return
+    experts = [entry for entry in weights if len(entry.shape) > 2 and entry.shape[0] in _EXPERTS]
+    for first, second in pairwise(experts):
+        if first.copies == second.copies and first.each > second.each:
+            apart = sum(_apart(entry) for entry in (first, second))
+            rest = max(0, first.each - second.each - _apart(second))
+            common = replace(first, shape=(), source=_PADS)
+            yield replace(common, title="padding of experts' rows", text="256 B for each row", each=apart)
+            text = "the first matrix of a layer less the copy of the second"
+            title = "free rest of copied experts' blocks"
+            yield replace(common, title=title, category=WORKSPACES, text=text, each=rest)
+
+
+def _apart(entry: Entry) -> int:
+    """Return the bytes between an expert matrix's rows."""
+    row = measure(entry.shape[-1], entry.sizes) * int(entry.itemsize)
+    return 0 if row % _ALIGNED else entry.each // row * _PAD

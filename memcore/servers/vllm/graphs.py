@@ -74,6 +74,8 @@ _NODE = 8
 """GPUs of a machine, where nothing else is said."""
 _FLASHINFER, _ELEMENT = 394 * MiB, 16
 """VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE (vllm, envs.py) and FLASHINFER_PREFILL_WORKSPACE_BYTES_PER_ELEM."""
+_XQA = (0, 28)
+"""The release whose FlashInfer answers single tokens with XQA on consumer Blackwell, too (read in 0.27.1 and 0.28)."""
 _WARMS = (0, 10, 2)
 """The release that warms up FlashInfer's attention first."""
 _DATA_CENTER = 10
@@ -113,8 +115,10 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
     inside = [each for each in (_split(job, chosen, stage, max(whole, default=0)),) if each is not None]
     inside += captured_scores(job, chosen, stage, max(whole, default=0))
     attends = job.basics.sizes.keys() >= {"a", "d"}
+    workspaces = []
     if whole and attends and _flashinfer(job) and chosen.facts.server_batches:
-        inside.append(_workspace(job, chosen))
+        workspaces.append(_workspace(job, chosen))
+    inside += workspaces
     entries = (*_driver(job, chosen, stage, (len(pieces), len(whole))), pooled, *inside)
     if integrated(job.accelerator):
         entries = tuple(replace(each, range=Range(0, each.bytes, each.high)) for each in entries)
@@ -122,7 +126,8 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
         return Graphs(entries=entries)
     if chosen.runner is not None:
         return Graphs(entries=entries, estimated=_captured_once(job, chosen, stage, step, entries))
-    first = [_sum([pooled]), _sum(each for each in inside if each.category == _CATEGORY)]
+    # Graphs are profiled before anything else runs FlashInfer's attention.
+    first = [_sum([pooled]), _sum(each for each in inside if each.category == _CATEGORY or each in workspaces)]
     sampled = _sampled(job, chosen, stage, first)
     if integrated(job.accelerator):
         sampled = Range(0, sampled.expected, sampled.high + _HOSTED)
@@ -139,8 +144,9 @@ def _sampled(job: ServingJob, chosen: Options, stage: Stage, first: Sequence[Ran
 
     Source: vllm, v1/worker/gpu_model_runner.py, profile_cudagraph_memory. The first capture also loads kernels. Drivers
     take memory in granules, so that what the second graph is seen to take is a multiple of them, and 1 MiB at least: 4,
-    6 or 8 MiB where graphs take 5 to 7.6 each, in debug lines of 56 starts of 0.19. In three further ones the pool grew
-    by a segment of 20 MiB with the second graph, which then counts for 50 graphs.
+    6 or 8 MiB where graphs take 5 to 7.6 each, in debug lines of 56 starts of 0.19. Which one it is depends on how much
+    of a granule the graphs before have left. In three further starts the pool grew by a segment of 20 MiB with the
+    second graph, which then counts for 50 graphs.
     """
     pieces, whole = (len(each) for each in captured(job, chosen))
     low, expected, high = (max(getattr(each, side) for each in first) for side in ("low", "expected", "high"))
@@ -151,9 +157,18 @@ def _sampled(job: ServingJob, chosen: Options, stage: Stage, first: Sequence[Ran
         number = sum(counts) * _variants(chosen)
         further = _estimated(job, chosen) * counts[1]
         low += (number - 1) * _granules(int((every.low / number) // _GRANULE))
-        expected += (number - 1) * _granules(round(every.bytes / number / _GRANULE)) + further
+        expected += (number - 1) * _seen(every.bytes // number) + further
         high += (number - 1) * _granules(ceil((every.high - LOADED) / number / _GRANULE)) + further
     return Range(low, expected, high + LOADED)
+
+
+def _seen(graph: int) -> int:
+    """Return the bytes that a graph is seen to take on average, where it may begin anywhere in a granule.
+
+    >>> [_seen(size * MiB) / MiB for size in (1, 5)]
+    [1.5, 5.0]
+    """
+    return max(graph, (_GRANULE + graph) // 2)
 
 
 def _granules(number: int) -> int:
@@ -318,11 +333,24 @@ def _workspace(job: ServingJob, chosen: Options) -> Entry:
     shape: Shape = (TOKENS, *sharded(("a", "d"), TENSOR))
     source = "vllm, v1/attention/backends/flashinfer.py, _get_workspace_buffer"
     title = "workspace of FlashInfer's attention"
-    category = WORKSPACES if _warmed(job, chosen) else _CATEGORY
-    if chosen.facts.since >= (0, 26) and _ELEMENT * product(shape, sizes) > _FLASHINFER:
+    shared = _shared(job, chosen)
+    category = WORKSPACES if shared or _warmed(job, chosen) else _CATEGORY
+    if not shared and chosen.facts.since >= (0, 26) and _ELEMENT * product(shape, sizes) > _FLASHINFER:
         return tensor(title, category, shape, _ELEMENT, sizes, source)
     text = "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE"
     return Entry(title=title, category=category, each=_FLASHINFER, text=text, source=source)
+
+
+def _shared(job: ServingJob, chosen: Options) -> bool:
+    """Return whether decoding has a workspace of the whole process, which stays when profiled graphs are gone.
+
+    XQA's kernels have, in which Blackwell's GPUs outside data centers decode since 0.28: 0.40 GiB are estimated and
+    0.05 taken by captures of Qwen3.8-27B for one sequence on an RTX 5090.
+
+    Source: vllm, v1/attention/backends/flashinfer.py, _get_trtllm_workspace_buffer (read in 0.27.1, 0.28 and 0.30).
+    """
+    major = job.accelerator.major if job.accelerator else None
+    return major in _SINGLE_TOKENS and chosen.facts.since >= _XQA
 
 
 def _warmed(job: ServingJob, chosen: Options) -> bool:
@@ -406,14 +434,21 @@ def first_start(job: ServingJob, chosen: Options, stage: Stage, usual: int) -> l
     up, a table of embeddings. Models with a tower look them up before the graph. Qwen3-8B has 6,896 tokens less in
     first starts of 0.24 on an RTX 4090 and an RTX 5090; dense models in 4 bits on an A10G, 3090 and 4090 as much. Peaks
     of 1.18 and 1.04 GiB in logs are this table with its result.
+
+    Qwen2.5 in 16 bits has the table once more in first starts of 0.24 to 0.28, and not in 8 or 4 bits; nor do models
+    without biases. No source is known, so it is in the range.
     """
     basics = job.basics
     towers = basics.model.parameters_by_kind.get("tower") and (chosen.images or not chosen.facts.skips_towers)
     if chosen.eager or chosen.compiled or towers or not stage.embeds or not chosen.facts.times_kernels:
         return []
     rows = basics.sizes["V"] // basics.layout.tensor + chosen.tokens
-    more = max(0, int(rows * basics.sizes["h"] * BYTES[basics.dtype]) - usual)
-    bounds = Range(0 if chosen.compiled is None else more, more, more)
+    table = int(rows * basics.sizes["h"] * BYTES[basics.dtype])
+    more = max(0, table - usual)
+    inputs = (each for layer, _ in basics.model.layers for part in layer.mixers if isinstance(part, Attention)
+              for each in part.inputs)  # fmt: skip
+    twice = basics.stored is None and any(each.bias for each in inputs)
+    bounds = Range(0 if chosen.compiled is None else more, more, max(more, 2 * table - usual) if twice else more)
     text = "an embedding table and what is looked up in it, as far as they exceed the profiled peak"
     source = "pytorch, torch/_inductor/codegen/triton.py, codegen_kernel_benchmark"
     return [

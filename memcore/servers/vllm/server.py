@@ -28,6 +28,7 @@ from memcore.servers.vllm.experts import (
     major,
     mxfp4_tile,
     own_kernels,
+    padded_experts,
     ranks_seen,
     shares_experts,
     sorting_experts,
@@ -195,7 +196,7 @@ def _weights(job: ServingJob, chosen: Options, stage: Stage) -> tuple[list[Entry
     weights += [*loaded_besides(job, chosen, stage), *step_buffers(job, chosen, stage)]
     weights = scaled_by_row(job.basics, spread_over(job.basics, [*weights, *slots]))
     held, moved = offloaded(job, chosen, stage, weights)
-    return [*held, *shown_loading(job, chosen, stage)], moved
+    return [*held, *padded_experts(job, chosen, held), *shown_loading(job, chosen, stage)], moved
 
 
 _ASYNC_METHODS = frozenset({"mtp", "eagle", "eagle3", "dflash"})
@@ -228,6 +229,7 @@ def _uncertain(
     """How much less the cache may get, also for reasons that no source has (images, other processes), and more."""
     lower, higher = uncertainty((entry for entry in within if entry.title != FIRST_START), job.basics.capacity)
     raw = job.basics.raw
+    higher += sum(entry.high - entry.bytes for entry in within if entry.title == FIRST_START)
     # A start is the first one or it is not: that does not even out with the rest.
     open_ones = [entry for entry in within if entry.title == FIRST_START and entry.low < entry.bytes]
     if open_ones:

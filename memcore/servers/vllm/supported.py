@@ -12,6 +12,9 @@ from collections.abc import Mapping
 
 from memcore.config.engine import EngineSettings, release
 from memcore.errors import UnsupportedError
+from memcore.messages import Message
+from memcore.networks.network import Model
+from memcore.serving.cache import caches
 
 ABSENT = frozenset((
     *("big_bird", "blip", "canine", "clap", "codegen", "cogvlm", "cogvlm_video", "convbert", "convnext"),
@@ -41,26 +44,37 @@ TWO_STACKS = frozenset((
 UNTIL: Mapping[str, str] = {
     "phi3small": "0.9.2",
     **dict.fromkeys(("qwen", "baichuan", "xverse", "internlm"), "0.23.0"),
-    "grok-2": "0.24.0",
+    **dict.fromkeys(("grok-1", "grok-2"), "0.24.0"),
     "mpt": "0.28.0",
 }
 """The last release that has a type: later ones name it."""
 
 
-def check(family: str, version: object) -> None:
-    """Refuse a network that no release has, or that this one has no more.
+BLOCKS = frozenset(("llada2_moe", "sdar"))
+"""Types that fill in blocks of masked words, which SGLang runs (sglang 0.5.23, srt/models/llada2.py and sdar.py)."""
+
+
+def check(model: Model, version: object) -> None:
+    """Refuse a network that no release has, or that this one has no more; say what runs it.
 
     Raises UnsupportedError.
     """
+    family = model.network.family
     if family in ABSENT:
-        raise UnsupportedError("model.model_type", "vLLM does not support {!r}", family)
+        raise UnsupportedError("model.model_type", "vLLM does not support {!r}; {}", family, _instead(model))
     if family in TWO_STACKS:
-        said = (
-            "vLLM does not support {!r}; of encoder-decoder models it runs only Whisper and a few others; "
-            "engine.type transformers serves it"
-        )
-        raise UnsupportedError("model.model_type", said, family)
+        said = "vLLM does not support {!r}; of encoder-decoder models it runs only Whisper and a few others; {}"
+        raise UnsupportedError("model.model_type", said, family, _instead(model))
     last = UNTIL.get(family)
     if last is not None and release(version) > release(last):
         said = "found {}; {} is the last release of vLLM that supports {!r}"
         raise UnsupportedError(EngineSettings.version, said, version, last, family)
+
+
+def _instead(model: Model) -> Message:
+    """Return what runs a network instead."""
+    if model.network.family in BLOCKS:
+        return Message("engine.type sglang serves it")
+    if all(caches(layer) for layer, _ in model.layers):
+        return Message("engine.type transformers serves it")
+    return Message("transformers runs it, but its cache is not supported yet")

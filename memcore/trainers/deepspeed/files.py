@@ -43,6 +43,17 @@ _DEPRECATED: Mapping[str, tuple[str, object]] = {
 """DeepSpeed's older keys that are true or false, and what they are today (runtime/zero/config.py)."""
 
 
+_TORCH = "optimizer.params.torch_adam"
+_OF_STEP = (
+    "lr", "weight_decay", "betas", "eps", "eps_inside_sqrt", "bias_correction", "adam_w_mode", "adamw_mode",
+    "set_grad_none", "max_coeff", "min_coeff", "nesterov", "dampening", "muon_lr", "adam_lr", "ns_method",
+    "freeze_step", "cuda_aware", "comm_backend_name", "coeff_beta", "factor_max", "factor_min", "factor_threshold",
+    "var_freeze_step", "var_update_scaler", "local_step_scaler", "local_step_clipper",
+)  # fmt: skip
+"""Arguments of optimizers that memory does not depend on.
+
+Source: deepspeed, ops/{adam,lamb,lion,adagrad}, runtime/fp16/onebit and runtime/zero/muon; torch.optim.SGD.
+"""
 _AUTOTP = "tensor_parallel.autotp_size"
 _NO_AUTOTP = (_AUTOTP, 0)
 """Its default (runtime/tensor_parallel/config.py)."""
@@ -93,6 +104,7 @@ DEEPSPEED = Tool(
             values={"adamw": "AdamW", "adam": "Adam", "sgd": "SGD", "lion": "Lion", "adagrad": "Adagrad",
                     "lamb": "Lamb", "muon": "Muon"},
         ),
+        Key(path=Training.optimizer.momentum, name="optimizer.params.momentum"),
         Key(path=Training.gradient_dtype, name="data_types.grad_accum_dtype"),
         Key(path=Parallelism.ulysses_parallel_size, name="sequence_parallel_size"),
         Key(path=Parallelism.tensor_parallel_size, name=_AUTOTP),
@@ -130,6 +142,7 @@ DEEPSPEED = Tool(
             sets={DeepSpeedSettings.hidden_size_buckets: True},
             keys={f"zero_optimization.{name}": "auto" for name in WIDTHS},
         ),
+        Meaning(sets={Training.optimizer.implementation: "foreach"}, keys={_TORCH: True}),
         Meaning(sets={Training.gradient_clipping: True}, keys={"gradient_clipping": 1.0}),
         Meaning(sets={Training.gradient_clipping: False}, keys={"gradient_clipping": 0}),
     ),
@@ -143,14 +156,17 @@ DEEPSPEED = Tool(
         Training.gradient_accumulation_steps: None,
         Training.gradient_clipping: False,
     },
-    ignored=("optimizer.params.*", "scheduler.*", "steps_per_print", "wall_clock_breakdown",
-             "gradient_clipping", "fp16.loss_scale*", "fp16.initial_scale_power", "fp16.hysteresis",
-             "fp16.min_loss_scale", "fp16.auto_cast", "bf16.bf16_optimizer_states", "zero_allow_untested_optimizer",
-             "zero_optimization.stage3_gather_16bit_weights_on_model_save", "zero_optimization.round_robin_gradients",
-             "zero_optimization.reduce_scatter", "zero_optimization.allgather_partitions",
-             "zero_optimization.offload_optimizer.pin_memory", "zero_optimization.offload_param.pin_memory",
-             "zero_optimization.offload_optimizer.nvme_path", "zero_optimization.offload_param.nvme_path",
-             "zero_optimization.cpu_offload_use_pin_memory", "prescale_gradients", "gradient_predivide_factor",
+    alongside={_TORCH: ("optimizer.type", "AdamW")},
+    only_with={Training.optimizer.implementation: {Training.optimizer.name: "adamw"}},
+    ignored=(*(f"optimizer.params.{name}" for name in _OF_STEP), "scheduler.*", "steps_per_print",
+             "wall_clock_breakdown", "gradient_clipping", "fp16.loss_scale*", "fp16.initial_scale_power",
+             "fp16.hysteresis", "fp16.min_loss_scale", "fp16.auto_cast", "bf16.bf16_optimizer_states",
+             "zero_allow_untested_optimizer", "zero_optimization.stage3_gather_16bit_weights_on_model_save",
+             "zero_optimization.round_robin_gradients", "zero_optimization.reduce_scatter",
+             "zero_optimization.allgather_partitions", "zero_optimization.offload_optimizer.pin_memory",
+             "zero_optimization.offload_param.pin_memory", "zero_optimization.offload_optimizer.nvme_path",
+             "zero_optimization.offload_param.nvme_path", "zero_optimization.cpu_offload_use_pin_memory",
+             "prescale_gradients", "gradient_predivide_factor",
              "zero_optimization.stage3_gather_fp16_weights_on_model_save", "wandb.*", "tensorboard.*", "csv_monitor.*",
              "flops_profiler.*", "comms_logger.*", "dump_state"),
     vocabulary=("deepspeed",),

@@ -106,12 +106,24 @@ BENCHMARK: Mapping[str, object] = {
 PRECISIONS: Mapping[object, Mapping[str, object]] = {
     recipe: {MegatronSettings.fp8_param_gather: True} for recipe in ("delayed", "tensorwise", "mxfp8")
 }
-"""What its presets of fp8 set besides the recipe (Megatron Bridge 0.7, training/mixed_precision.py)."""
+"""What presets of fp8 set besides the recipe (Megatron Bridge 0.7, training/mixed_precision.py; NeMo,
+collections/llm/recipes/precision/mixed_precision.py)."""
 _IN_FP8: Mapping[object, str] = {"fp8-mixed": "delayed", "fp8": "delayed", "mxfp8": "mxfp8"}
 """The recipe of a job in FP8 that names none, by its precision or the dtype of its products."""
 
 
+NEMO: Mapping[str, object] = {
+    MegatronSettings.distributed_optimizer: True,
+    MegatronSettings.cross_entropy_loss_fusion: True,
+    MegatronSettings.overlap_grad_reduce: True,
+    MegatronSettings.overlap_param_gather: True,
+    TorchSettings.moe_token_dispatcher: "alltoall",
+    MegatronSettings.moe_grouped_gemm: True,
+}
+"""What recipes of NeMo 2 have in common: collections/llm/recipes (`DistributedDataParallelConfig`, optim/adam.py) and
+collections/llm/gpt/model/{base,mixtral,llama,qwen3,deepseek}.py."""
 DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    "nemo": NEMO,
     "ms-swift": {
         MegatronSettings.distributed_optimizer: True,
         TorchSettings.moe_token_dispatcher: "alltoall",
@@ -157,9 +169,11 @@ def with_recipe(config: Config, name: str) -> tuple[Config, list[Assumption]]:
         {**DEFAULTS.get(framework, {}), **_of_release(config)},
         f"{config[EngineSettings.framework]}'s default",
     )
+    usual = _IN_FP8.get(config[Training.compute_dtype] or config[Training.precision])
+    preset = PRECISIONS.get(config[EngineSettings.fp8_recipe] or usual, {})
+    if framework == "nemo":
+        row, source = {**row, **preset}, "NeMo's recipes"
     if "bridge" in framework:
-        usual = _IN_FP8.get(config[Training.compute_dtype] or config[Training.precision])
-        preset = PRECISIONS.get(config[EngineSettings.fp8_recipe] or usual, {})
         row = {**BRIDGE, **preset, **next((values for part, values in RECIPES.items() if part in name.lower()), {})}
         source = "Megatron Bridge's recipe for this model"
         if _is_benchmark(config, name.lower()):

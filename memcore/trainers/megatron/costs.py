@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
 
+from memcore.config.engine import EngineSettings
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Experts, LatentAttention
 from memcore.networks.weights import linears_of
@@ -35,9 +36,25 @@ def _megatron(job: Job) -> Traffic:
     return Traffic(shards, int(shards > 1), 1, gathers, reduces, bucket, bucket, updates=True)
 
 
+def _gathered(job: Job) -> str:
+    """Return the dtype in which updated parameters are gathered, if it is not that of products.
+
+    Parameters in MXFP8 are gathered in 16 bits, since their scales along the other axis are not known
+    (core/distributed/param_and_grad_buffer.py, `reuse_grad_buf_for_mxfp8_param_ag`).
+    """
+    narrow = job.config.get(MegatronSettings.fp8_param_gather) and job.config[EngineSettings.fp8_recipe] != "mxfp8"
+    return "fp8" if narrow else ""
+
+
+def _in_dtypes(job: Job) -> Traffic:
+    """Gradients are summed in the dtype of their buffer, and parameters gathered in theirs."""
+    summed = job.states.gradient if isinstance(job, MegatronJob) else ""
+    return _megatron(job)._replace(gathered_as=_gathered(job), summed_as=summed)
+
+
 TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {
-    "megatron": _megatron,
-    "megatron-fsdp": _megatron,
+    "megatron": _in_dtypes,
+    "megatron-fsdp": _in_dtypes,
 }
 """By the key of an engine: over how many ranks parameters or states are sharded, and how often a step gathers and
 reduces."""

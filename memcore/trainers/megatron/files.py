@@ -28,7 +28,10 @@ _DIMENSIONS = (
     "mtp_num_layers hybrid_layer_pattern mamba_state_dim mamba_head_dim mamba_num_groups mamba_num_heads "
     "swiglu squared_relu disable_bias_linear add_qkv_bias untie_embeddings_and_output_weights qk_layernorm "
     "moe_shared_expert_gate apply_layernorm_1p multi_latent_attention moe_router_enable_expert_bias "
-    "mtp_use_repeated_layer encoder_num_layers decoder_num_layers encoder_seq_length decoder_seq_length"
+    "mtp_use_repeated_layer encoder_num_layers decoder_num_layers encoder_seq_length decoder_seq_length "
+    "quick_geglu activation_func_clamp_value softmax_type window_size window_attn_skip_freq attention_output_gate "
+    "experimental_attention_variant linear_attention_freq linear_conv_kernel_dim linear_key_head_dim "
+    "linear_value_head_dim linear_num_key_heads linear_num_value_heads"
 )
 _SWITCHES = (
     "precision_aware_optimizer grad_reduce_in_bf16 overlap_grad_reduce overlap_param_gather deterministic_mode "
@@ -86,11 +89,11 @@ _MAIN_PARAMETERS, _SUMMED = "--megatron-fsdp-main-params-dtype", "--accumulate-a
 _ANOTHER = (
     "--img-h", "--model-provider", "--fp4-format", "--use-legacy-models", "--use-torch-fsdp2",
     "--encoder-pipeline-model-parallel-size", "--encoder-tensor-model-parallel-size", "--freeze-all-layers",
-    "--heterogeneous-layers-config-path", "--heterogeneous-layers-config-encoded-json", "--linear-attention-freq",
-    "--experimental-attention-variant", "--window-size", "--export-kd-teacher-load", "--export-kd-cfg", "--flextron",
-    _MAIN_PARAMETERS, _SENT_GRADS,
+    "--heterogeneous-layers-config-path", "--heterogeneous-layers-config-encoded-json", "--export-kd-teacher-load",
+    "--export-kd-cfg", "--flextron", _MAIN_PARAMETERS, _SENT_GRADS,
 )  # fmt: skip
 """What makes another network of it, or keeps other tensors: without, the answer would be one to another question."""
+_SCHEDULE = "--step-batch-size-schedule"
 _GENERATING = ("--num-tokens-to-generate", "--prompts", "--incoming-requests-per-step")
 """Flags of Megatron's inference (examples/inference/gpt/utils.py)."""
 _GROUPS = "--group-query-attention"
@@ -200,7 +203,23 @@ def _today(found: Mapping[str, Any]) -> dict[str, Any]:
         normalized |= {"--optimizer": "muon", "--use-distributed-optimizer": True}
     if "--nproc_per_node" in normalized:
         normalized.setdefault("--nnodes", 1)  # torchrun's default
+    if _SCHEDULE in normalized:
+        normalized["--global-batch-size"] = _last_batch(str(normalized.pop(_SCHEDULE)))
     return normalized
+
+
+def _last_batch(schedule: str) -> int:
+    """Return the global batch that a schedule ends with, which Megatron takes for the job's.
+
+    Source: megatron/core/num_microbatches_calculator.py, StepBatchsizeNumMicroBatchesCalculator.
+
+    >>> _last_batch("0:768 250B:1536")
+    1536
+    """
+    last = schedule.rpartition(":")[2]
+    if not last.isdecimal():
+        raise ConfigError.at(_SCHEDULE, "expected steps such as 0:768 250B:1536, found {!r:.60}", schedule)
+    return int(last)
 
 
 def _refuse_products(found: Mapping[str, Any]) -> None:
@@ -312,6 +331,7 @@ MEGATRON = Tool(
     written=_beside,
     wants=unsaid,
     normalized=arguments,
+    settles=(_SCHEDULE,),
     world=("--nproc_per_node", "--nnodes"),
     batch="--global-batch-size",
     per_chunk="--num-layers-per-virtual-pipeline-stage",
@@ -387,7 +407,7 @@ MEGATRON = Tool(
              "--moe-router-topk-scaling-factor", "--mtp-loss-scaling-factor", "--fp8-amax-*",
              "--no-check-for-nan-in-loss-and-grad", "--spec", "--container-*",
              "--mpi", "--enable-experimental", "--empty-unused-memory-level", "--loss-scale*",
-             "--initial-loss-scale", "--step-batch-size-schedule", "--hysteresis", "--test-mode",
+             "--initial-loss-scale", "--hysteresis", "--test-mode",
              "--no-bias-dropout-fusion", "--te-rng-tracker",
              "--no-position-embedding", "--use-cpu-initialization", "--high-priority-stream-groups",
              "--nccl-communicator-config-path", "--moe-router-force-load-balancing",
@@ -396,7 +416,8 @@ MEGATRON = Tool(
              "--check-*", "--verify-integrity", "--finetune", "--dataloader-type", "--fim-*", "--vocab-extra-ids",
              "--legacy-tokenizer", "--is-hybrid-model", "--rotary-interleaved", "--use-tp-pp-dp-mapping",
              "--disable-gloo-process-groups", "--ddp-average-in-collective", "--muon-momentum",
-             "--muon-extra-scale-factor", "--muon-scale-mode"),
+             "--muon-extra-scale-factor", "--muon-scale-mode", "--glu-linear-offset", "--enable-gpt-oss",
+             "--apply-wd-to-qk-layernorm"),
     vocabulary=("megatron",),
     source="Megatron-LM, megatron/training/arguments.py",
 )  # fmt: skip

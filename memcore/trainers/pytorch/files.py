@@ -353,9 +353,12 @@ SHARES: Mapping[str, Share] = {
     "loops": Share(
         keys=(Key(path=TorchSettings.optimizer_in_bwd, name=IN_BACKWARD),),
         meanings=(
-            Meaning(sets={TorchSettings.reshard_after_forward: True}, keys={"fsdp_config.reshard_after_forward": True}),
-            Meaning(
-                sets={TorchSettings.reshard_after_forward: False}, keys={"fsdp_config.reshard_after_forward": False}
+            *(
+                Meaning(
+                    sets={TorchSettings.reshard_after_forward: each, EngineSettings.version: 2},
+                    keys={"fsdp_config.reshard_after_forward": each},
+                )
+                for each in (True, False)
             ),
             Meaning(sets={TorchSettings.cpu_offload: True}, keys={"fsdp_config.offload_params": True}),
         ),
@@ -373,13 +376,17 @@ SHARES: Mapping[str, Share] = {
         )
     ),
     "accelerate": Share(
-        keys=(
-            Key(
-                path=TorchSettings.reshard_after_forward,
-                name="fsdp_config.fsdp_reshard_after_forward",
-                values={True: True, False: False},
-            ),
-            Key(path=TorchSettings.cpu_offload, name="fsdp_config.fsdp_offload_params"),
+        keys=(Key(path=TorchSettings.cpu_offload, name="fsdp_config.fsdp_offload_params"),),
+        meanings=tuple(
+            Meaning(
+                sets={TorchSettings.reshard_after_forward: each, EngineSettings.version: version},
+                keys={f"fsdp_config.fsdp_{name}": word},
+            )
+            for version, name, words in (
+                (2, "reshard_after_forward", {True: True, False: False}),
+                (1, "sharding_strategy", {True: "FULL_SHARD", False: "SHARD_GRAD_OP"}),
+            )
+            for each, word in words.items()
         ),
     ),
 }

@@ -36,7 +36,7 @@ from memcore.trainers.pytorch.torchtitan_commits import (
     WRAPS_BLOCKS_ALONE,
     is_among,
 )
-from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, Release, before
+from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, Release, before, loop_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +107,6 @@ class Framework:
     """It checkpoints by wrapping layers, of which transformers knows nothing: a KV cache stays on. Until September 2023
     llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
 
-    casts_ends: bool = False
-    """It casts embedding and output head to fp32 and back when it loads a model (axolotl, loaders/model.py,
-    `_configure_embedding_dtypes`)."""
     folds_words: bool = False
     """Its fused head has some words at a time (`memcore.layers.fused_head`)."""
 
@@ -175,7 +172,6 @@ FRAMEWORKS: Mapping[str, Framework] = {
         tile=32768,  # monkeypatch/tiled_mlp/patch.py
         compiles_model=True,
         crosses_experts=True,
-        casts_ends=True,
     ),
     "trl": replace(TRAINER, checkpoints="full"),
     "memcore": Framework(exempts_embeddings=False, release="nothing"),  # validation/steps.py, which is what is counted
@@ -213,12 +209,27 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     Sources: transformers/modeling_utils.py (4.57: `torch.get_default_dtype()`; 5: `dtype="auto"`), trl/trainer/utils.py
     (`create_model_from_path` loads in fp32) and trl/trainer/base_config.py (`bf16` unless `fp16`).
     """
-    name = str(read.given(EngineSettings.framework)).lower()
+    name = loop_of(read)
     if name == "trl":
         return "bf16-autocast", "TRL loads in fp32 and trains under autocast"
     if name == "transformers" and before(read, STARTS_NEW):
         return "fp32", "transformers 4 loads in fp32; transformers 5 uses the checkpoint's dtype"
     return None
+
+
+_CASTS_ENDS: Mapping[str, Release | None] = {"axolotl": None, "trl": (0, 25)}
+"""Frameworks that cast embedding and output head to fp32 and back, and the release since which they do not.
+
+Sources: axolotl, loaders/model.py (`_configure_embedding_dtypes`); trl 0.24, models/utils.py (`prepare_peft_model`:
+PEFT's `prepare_model_for_kbit_training`, then `peft_module_casting_to_bf16`; its own of 0.25 casts norms alone).
+"""
+
+
+def casts_ends(read: Defaults) -> bool:
+    """Return whether a framework casts embedding and output head to fp32 and back when it has loaded a model."""
+    name = str(read.given(EngineSettings.framework)).lower()
+    until = _CASTS_ENDS.get(name)
+    return name in _CASTS_ENDS and (until is None or before(read, until, name))
 
 
 _CASTS_ADAPTERS = (0, 26)
@@ -253,11 +264,15 @@ def usual_reduction(read: Defaults) -> tuple[str, str] | None:
 
 _FUSES_HEAD: Mapping[str, Release] = {"sft": (1, 7), "dpo": (1, 14), "grpo": (1, 14), "kto": (1, 15)}
 """By method, the release of TRL whose loss takes log-probabilities without logits (trl/trainer/*_trainer.py)."""
+_FUSES_WITH_LIGER: Release = (1, 15)
+"""The release of TRL since which they do so where Liger's kernels run, whose own loss is switched off then."""
 
 
 def fuses_head(read: Defaults) -> bool:
     """Return whether a framework's trainer replaces the model's head."""
     since = _FUSES_HEAD.get(read.given(Training.method.name) or "sft")
+    if since is not None and read.given(Training.implementation) == "liger":
+        since = _FUSES_WITH_LIGER
     is_trl = str(read.given(EngineSettings.framework)).lower() == "trl"
     return is_trl and since is not None and not before(read, since, "trl")
 

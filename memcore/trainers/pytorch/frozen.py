@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memcore.config.defaults import Defaults
+from memcore.config.engine import EngineSettings
 from memcore.config.training import Training
 from memcore.dtypes import ITEMSIZE
 from memcore.errors import UnsupportedError
@@ -18,9 +19,9 @@ from memcore.tensors.modes import Quantization
 from memcore.trace.engine import Engine
 from memcore.trace.recipe import Precision
 from memcore.trainers.pytorch.expert_parallel import layer_code
-from memcore.trainers.pytorch.frameworks import framework_of, usual_precision
+from memcore.trainers.pytorch.frameworks import casts_ends, framework_of, usual_precision
 from memcore.trainers.pytorch.settings import TorchSettings
-from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before, loading_of
+from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, before, loading_of, loop_of
 
 
 def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
@@ -174,6 +175,18 @@ def usual_preset(read: Defaults, engine: Engine) -> tuple[str, str]:
     return usual or (engine.default_preset, reason)
 
 
+def undated(read: Defaults, model: Model, engine: Engine) -> Model:
+    """Return the model with a warning where a release of transformers that is not named decides the weights' dtype."""
+    said = (EngineSettings.framework_version, Training.precision, Training.parameter_dtype, Training.quantization)
+    if not engine.copies or loop_of(read) != "transformers" or any(read.given(each) is not None for each in said):
+        return model
+    warning = (
+        "weights are counted in the checkpoint's dtype, as transformers 5 loads them; transformers 4 loads them in "
+        "fp32, which doubles parameters, gradients and states: set engine.framework_version"
+    )
+    return replace(model, warnings=(*model.warnings, warning))
+
+
 def stored_dtype(read: Defaults, engine: Engine) -> str:
     """Return the dtype in which parameters are stored."""
     usual, _ = usual_preset(read, engine)
@@ -218,5 +231,5 @@ def quantization_of(read: Defaults, precision: Precision, engine: Engine) -> Qua
         early=early and not row.grouped,
         whole=bool(read.given(TorchSettings.quantize_moe_experts)),
         loading="each" if row.floating or row.grouped or engine.shards else loading_of(read),
-        casts_ends=framework_of(read).casts_ends and not engine.shards,
+        casts_ends=casts_ends(read) and not engine.shards,
     )

@@ -100,7 +100,8 @@ class Unit:
         """Concatenate the gradients; free the parameter; reduce the flat gradient, or keep it until the last pass."""
         self.finished, self.awaited = True, False
         gradient = self._flatten()
-        self.reshard()
+        if self._runtime.frees:
+            self.reshard()
         if gradient is None:
             return
         if not self._runtime.syncs:
@@ -183,6 +184,16 @@ class Fsdp1(Runtime):
         self._units[unit] = [Unit(self, name, path, found) for name, found in groups.items() if found]
         return {name: found for each in self._units[unit] for name, found in each.parameters.items()}
 
+    @property
+    def _reshards(self) -> bool:
+        """Return whether parameters are freed after the forward pass (`FULL_SHARD`, not `SHARD_GRAD_OP`)."""
+        return self.recipe.sharding.reshard_after_forward is not False
+
+    @property
+    def frees(self) -> bool:
+        """Return whether parameters are freed in this backward pass (`_should_free_in_backward`)."""
+        return self.syncs or self._reshards
+
     def cast(self, x: Tensor) -> Tensor:
         """A mixed-precision policy casts inputs of the root, and with it those of all units."""
         stored, compute = self.recipe.precision.parameter, self.recipe.precision.compute
@@ -227,7 +238,7 @@ class Fsdp1(Runtime):
         units = self._units.get(unit)
         if units is None:
             return y
-        if unit != "root":
+        if unit != "root" and self._reshards:
             for each in units:
                 each.reshard()
         place = len(self._order)
@@ -266,7 +277,8 @@ class Fsdp1(Runtime):
             for each in units:
                 if not each.finished:
                     each.post_backward()
-                each.reshard()
+                if self.frees:
+                    each.reshard()
         self._order.clear()
         self.tape.let_go(self._hooked, "end")
 

@@ -85,6 +85,8 @@ _AS_THEY_ARE = ("torchtune", "verl", "open-instruct", "nemo-automodel")
 _TAUGHT: Mapping[str, str] = {"trl": "jensen", "nemo-automodel": "forward-kl"}
 """How frameworks distill: with the generalized Jensen-Shannon divergence of fp32 logits (trl, experimental/gkd), or
 with the forward divergence next to the cross-entropy (NeMo Automodel, recipes/llm/kd.py); others as torchtune does."""
+_STREAMS_WORDS: Release = (5, 8)
+"""The first release of transformers after Liger 0.8 (April 30, 2026), whose loss of GRPO streams words."""
 _LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear", "fused-head")
 
 
@@ -98,6 +100,8 @@ def _fuses(recipe: Recipe, name: str) -> bool:
     """Return whether kernels compute head and loss.
 
     Liger's, and Unsloth's of GRPO (unsloth_zoo, rl_replacements.py); its other methods are the trainers' own.
+    Liger's run outside of autocast, which accelerate wraps around the forward of the whole model: they call the decoder
+    (trl 0.26, trainer/grpo_trainer.py, `_get_last_hidden_state`; 0.29, dpo_trainer.py, `_compute_loss_liger`).
     """
     return name == "grpo" if recipe.implementation == "unsloth" else recipe.loss.kind == "fused-linear"
 
@@ -184,12 +188,18 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
     name = str(read.given(_OF.name))
     _refuse_others(recipe, name)
     whole, fused, tiled = framework in _WHOLE, _fuses(recipe, name), recipe.loss.kind == "fused-head"
+    unsloths = recipe.implementation == "unsloth"
     if fused and (
-        method.scores or method.proximal or method.distills or method.divergence or recipe.precision.autocast
+        method.scores
+        or method.proximal
+        or method.distills
+        or method.divergence
+        or (unsloths and recipe.precision.autocast)
     ):
         raise UnsupportedError(
             _OF.name, "found {!r}, which is not supported yet with {}", name, "training.loss 'fused-linear'"
         )
+    learns_head = fused and not unsloths and framework not in _FLASH
     reference = _reference(read, model, method)
     taught = _TAUGHT.get(framework, "") if method.distills else ""
     entropy = bool(read.given(_OF.entropy)) and not fused
@@ -211,6 +221,8 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         taught=taught,
         rewards=bool(read.take(_OF.reward_model, False)),
         fused=fused,
+        learns_head=learns_head,
+        streams_words=learns_head and method.completes and not before(read, _STREAMS_WORDS),
         tiled=tiled,
         pairs=method.pairs,
         measures=method.measures and not (whole or tiled or method.scores) and framework not in _FLASH,
@@ -219,7 +231,8 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
         entropy=entropy,
         tempered=_tempers(read, framework, method) if not (method.scores or fused or tiled) else "",
     )
-    return replace(recipe, objective=objective)
+    precision = replace(recipe.precision, autocast=None) if fused else recipe.precision
+    return replace(recipe, objective=objective, precision=precision)
 
 
 def _reference(read: Defaults, model: Model, method: Method) -> str:

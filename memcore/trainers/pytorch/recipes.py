@@ -187,7 +187,7 @@ def _usual_loss(
         return unsloth
     if history is not None and history.kind != code.loss:
         return history.kind, Message("{} did not upcast its logits before transformers 4.49", family)
-    if code.name == "transformers" and fuses_head(read) and not pipelined(read):
+    if code.name in ("transformers", "liger") and fuses_head(read) and not pipelined(read):
         return "fused-head", "TRL's trainer never creates logits"
     if code.name == "transformers" and family in OWN_LOSS:
         return "cross-entropy", Message("{} computes its loss on logits as they are", family)

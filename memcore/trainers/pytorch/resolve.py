@@ -43,6 +43,7 @@ from memcore.trainers.pytorch.expert_parallel import (
 )
 from memcore.trainers.pytorch.extension import Extension, extension_of
 from memcore.trainers.pytorch.frameworks import head_chunk
+from memcore.trainers.pytorch.frozen import undated
 from memcore.trainers.pytorch.layout import (
     STAGES,
     context_ranks,
@@ -72,7 +73,8 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     config, read = with_mixers(*understood(config))
     engine = _engine(read)
     extension = extension_of(read)
-    model = unscheduled(read, extension.convert(learning_model(read, _as_run(read, config), engine)), engine)
+    model = extension.convert(learning_model(read, _as_run(read, config), engine))
+    model = undated(read, unscheduled(read, model, engine), engine)
     model, checkpoints = checkpointing(read, model)
     _refuse_foreign(read, engine, model)
     num_gpus, shards = gpus_and_shards(read, engine)
@@ -270,7 +272,12 @@ def _engine(read: Defaults) -> Engine:
         key = variant(read)
     engine = engine_of(key)
     first = (TorchSettings.use_orig_params, TorchSettings.limit_all_gathers, TorchSettings.backward_prefetch)
-    second = (TorchSettings.reshard_after_forward, TorchSettings.root_reshard_after_forward)
+    groups = (
+        ()
+        if isinstance(read.given(TorchSettings.reshard_after_forward), bool)
+        else (TorchSettings.reshard_after_forward,)
+    )
+    second = (*groups, TorchSettings.root_reshard_after_forward)
     for setting in second if engine.key else first:
         if engine.shards and read.given(setting) is not None:
             read.refuse(setting, "applies to engine.version {}", 2 if engine.key else 1)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings
+from memcore.config.training import Training
 from memcore.trace.recipe import HeadsAs
 
 Release = tuple[int, int]
@@ -111,14 +112,23 @@ class CausalLoss(NamedTuple):
     slices_logits: bool
 
 
+def loop_of(read: Defaults) -> str:
+    """Return the training loop that a config names; for a version alone, transformers' around its own layers."""
+    named = read.given(EngineSettings.framework)
+    own = read.given(Training.implementation) in (None, "transformers", "liger")
+    if named is None and own and read.given(EngineSettings.framework_version) is not None:
+        return "transformers"
+    return str(named).lower()
+
+
 def release(read: Defaults, framework: str = "transformers") -> Release | None:
     """Return the release of transformers, or of another framework, that a config names.
 
     A tool that drives transformers has the one that its release runs.
     """
-    given, named = str(read.given(EngineSettings.framework_version) or ""), str(read.given(EngineSettings.framework))
-    if named.lower() != framework:
-        return _transformers_of(named.lower(), given) if framework == "transformers" else None
+    given, named = str(read.given(EngineSettings.framework_version) or ""), loop_of(read)
+    if named != framework:
+        return _transformers_of(named, given) if framework == "transformers" else None
     found = _RELEASE.match(given)
     if found is not None:
         return int(found[1]), int(found[2])

@@ -6,7 +6,7 @@ Source: Megatron-LM, megatron/training/arguments.py (names and defaults), core/m
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from memcore.limits import INTEGER_DIGITS, LAYERS
@@ -14,6 +14,7 @@ from memcore.networks.network import EmbeddingAndHead, Layer, Model, Network
 from memcore.networks.parts import Ffn, Heads, Mixer
 from memcore.networks.patterns import compress
 from memcore.networks.reader import Reader
+from memcore.networks.recurrences import name_heads
 from memcore.networks.weights import Linear, Weight
 from memcore.trainers.megatron.networks import parts
 from memcore.trainers.megatron.networks.parts import ENCODER, PATH, PREDICTION, RESIDUAL, Routing, Style
@@ -23,6 +24,8 @@ _NORMS = {"LayerNorm": "layer", "RMSNorm": "rms"}
 _ROTATIONS = {"rope": "full", "learned_absolute": "none", "none": "none"}
 LETTERS = "M*-E"
 """Of a hybrid pattern: Mamba, attention, feed-forward layer, routed experts."""
+FULL, SLIDING, DELTA = "full", "sliding", "delta"
+"""Mixers of a stack: attention to all tokens, to those of a window, and gated delta nets."""
 
 
 def read_arguments(reader: Reader) -> Model:
@@ -43,7 +46,8 @@ def read_arguments(reader: Reader) -> Model:
     reader.check()
     network = Network("megatron", PATH, tuple(pattern for pattern, _ in runs), embedding_and_head)
     starts = _stage_starts(reader) if architecture == "hybrid" else ()
-    return Model("", network, tuple(times for _, times in runs), reader.sizes, stage_starts=starts)
+    repeats = tuple(times for _, times in runs)
+    return Model("", network, repeats, reader.sizes, stage_starts=starts, window=_window(reader))
 
 
 Runs = Sequence[tuple[tuple[Layer, ...], int]]
@@ -54,7 +58,7 @@ class _Rows:
 
     def __init__(self, reader: Reader, style: Style, architecture: str) -> None:
         self.reader, self.style = reader, style
-        self.gated = reader.flag("swiglu")
+        self.gated = reader.flag("swiglu") or reader.flag("quick_geglu")
         self.activation = "silu" if self.gated else "relu2" if reader.flag("squared_relu") else "gelu"
         self.bidirectional = architecture == "bert"
         kind = "learned_absolute"
@@ -90,19 +94,30 @@ class _Rows:
         reader = self.reader
         if reader.flag("multi_latent_attention"):
             return self._latent()
-        heads = self.heads()
-        total = reader.sizes[str(heads.query)] + 2 * reader.sizes[str(heads.key)]
+        heads, gated = self.heads(), reader.flag("attention_output_gate")
+        total = (1 + gated) * reader.sizes[str(heads.query)] + 2 * reader.sizes[str(heads.key)]
         both_ways = bidirectional or self.bidirectional
         rows, normed = reader.symbol("n", total), reader.flag("qk_layernorm")
-        return parts.attention(
+        made = parts.attention(
             self.style,
             heads,
             rows,
             self.rotary,
             grouped=self.grouped(heads),
             normed=normed,
+            gated=gated,
             bidirectional=both_ways,
         )
+        kind = "softmax_type"
+        learns = reader.has(kind) and reader.choice(kind, ("vanilla", "learnable")) == "learnable"
+        return replace(made, sinks=parts.sinks(made)) if learns else made
+
+    def mixer(self, kind: str) -> Mixer:
+        """Return the mixer of a layer of a stack."""
+        if kind == DELTA:
+            return _gated_delta(self.reader)
+        mixer = self.attention()
+        return replace(mixer, mask=SLIDING) if kind == SLIDING else mixer
 
     def grouped(self, heads: Heads) -> bool:
         """Return whether query heads share key heads."""
@@ -153,6 +168,7 @@ class _Rows:
             biased=reader.flag("moe_router_enable_expert_bias"),
             score=reader.choice(score, ("softmax", "sigmoid")) if reader.has(score) else "softmax",
             fp32=reader.value("moe_router_dtype") in ("fp32", "fp64"),
+            clamped=reader.has("activation_func_clamp_value"),
         )
         return parts.sparse(self.style, routing, self.activation, gated=self.gated)
 
@@ -175,15 +191,45 @@ def latent_heads(reader: Reader, heads: int, plain: int, turned: int, value: int
 
 
 def _stack(reader: Reader, rows: _Rows) -> Runs:
-    """GPT and BERT: equal layers, of which some may be sparse, and those that predict further tokens."""
+    """GPT and BERT: layers of one or two mixers, dense or sparse, and those that predict further tokens."""
     count = reader.integer("num_layers")
-    mixer = rows.attention()
-    sparse = _sparse_layers(reader, count) if reader.has("num_experts") else [False] * count
-    kinds = {True: rows.sparse, False: rows.dense}
-    made = {kind: rows.layer(mixer, kinds[kind]()) for kind in dict.fromkeys(sparse)}
-    runs = [(tuple(made[bool(kind)] for kind in pattern), times) for pattern, times in compress(sparse)]
+    sparse = _chosen(reader, "moe_layer_freq", count, _nth) if reader.has("num_experts") else [False] * count
+    order = list(zip(_mixers(reader, count), sparse, strict=True))
+    ffns = {True: rows.sparse, False: rows.dense}
+    made = {(mixer, kind): rows.layer(rows.mixer(mixer), ffns[kind]()) for mixer, kind in dict.fromkeys(order)}
+    kinds = list(made)
+    found = compress([kinds.index(each) for each in order])
+    runs = [(tuple(made[kinds[kind]] for kind in pattern), times) for pattern, times in found]
     depths = reader.integer("mtp_num_layers", 0, least=0)
-    return [*runs, *_predictions(reader, rows, [made[sparse[-1]]] if sparse else [], depths)]
+    return [*runs, *_predictions(reader, rows, [made[order[-1]]] if order else [], depths)]
+
+
+def _mixers(reader: Reader, count: int) -> list[str]:
+    """Return each layer's mixer: gated delta nets in all but every n-th layer, or windows."""
+    if reader.has(_VARIANT):
+        reader.choice(_VARIANT, ("gated_delta_net",))
+        return [DELTA if each else FULL for each in _chosen(reader, "linear_attention_freq", count, _but_nth)]
+    if _window(reader) is None:
+        return [FULL] * count
+    key = "window_attn_skip_freq"
+    return [SLIDING if each else FULL for each in _chosen(reader, key, count, _but_nth, otherwise=count + 1)]
+
+
+_VARIANT = "experimental_attention_variant"
+_WINDOW = re.compile(r"\(?(-?\d{1,9}),-?\d{1,9}\)?")
+
+
+def _window(reader: Reader) -> int | None:
+    """Return the tokens that a window sees, itself among them: `window_size` has those to the left and to the right."""
+    found = reader.value("window_size")
+    if found is None:
+        return None
+    text = ",".join(map(str, found)) if isinstance(found, (list, tuple)) else str(found).replace(" ", "")
+    match = _WINDOW.fullmatch(text)
+    if match is None:
+        reader.refuse("window_size", "expected two numbers such as 127,0, found {!r:.80}", found)
+        return None
+    return int(match[1]) + 1 or None
 
 
 def _predictions(reader: Reader, rows: _Rows, pattern: Sequence[Layer], depths: int) -> Runs:
@@ -196,18 +242,28 @@ def _predictions(reader: Reader, rows: _Rows, pattern: Sequence[Layer], depths: 
     return [((replace(first, extra=extra), *more), 1 if repeated else depths)]
 
 
-def _sparse_layers(reader: Reader, count: int) -> list[bool]:
-    """Return which layers have routed experts (`moe_layer_freq`): every n-th, a list, or a list written as a sum."""
-    found = reader.value("moe_layer_freq")
+def _nth(index: int, every: int) -> bool:
+    """Return whether a layer is the first of as many (`moe_layer_freq`)."""
+    return index % every == 0
+
+
+def _but_nth(index: int, every: int) -> bool:
+    """Return whether a layer is not the last of as many (`linear_attention_freq`, `window_attn_skip_freq`)."""
+    return (index + 1) % every != 0
+
+
+def _chosen(reader: Reader, key: str, count: int, rule: Callable[[int, int], bool], otherwise: int = 1) -> list[bool]:
+    """Return which layers a key chooses: by a rule with its number, by a list, or by a list written as a sum."""
+    found = reader.value(key)
     if found is None:
-        found = 1
+        found = otherwise
     if isinstance(found, str):
         found = _spelled(found)
     if isinstance(found, int) and not isinstance(found, bool) and found > 0:
-        return [index % found == 0 for index in range(count)]
+        return [rule(index, found) for index in range(count)]
     if isinstance(found, list) and len(found) == count and all(each in (0, 1) for each in found):
         return [each == 1 for each in found]
-    reader.refuse("moe_layer_freq", "expected a number or a list of {} zeros and ones, found {!r:.80}", count, found)
+    reader.refuse(key, "expected a number or a list of {} zeros and ones, found {!r:.80}", count, found)
     return [True] * count
 
 
@@ -274,6 +330,15 @@ def _mamba(reader: Reader) -> Mixer:
     groups, state = reader.integer("mamba_num_groups", 8), reader.integer("mamba_state_dim", 128)
     mamba_sizes(reader, heads, width, groups, state, reader.integer("mamba_chunk_size", 128))
     return parts.mamba(reader.sizes)
+
+
+def _gated_delta(reader: Reader) -> Mixer:
+    """Return a gated delta net, whose absent sizes are those of `TransformerConfig`; symbols as in `GatedDelta`."""
+    keys, values = reader.integer("linear_num_key_heads", 16), reader.integer("linear_num_value_heads", 32)
+    wide, deep = reader.integer("linear_key_head_dim", 128), reader.integer("linear_value_head_dim", 128)
+    name_heads(reader, keys, values, wide, deep, reader.integer("linear_conv_kernel_dim", 4, least=2))
+    reader.symbol("I", 2 * keys * wide + 2 * values * deep + 2 * values)
+    return parts.gated_delta(grouped=keys != values)
 
 
 def mamba_sizes(reader: Reader, heads: int, width: int, groups: int, state: int, chunk: int) -> None:
