@@ -18,7 +18,8 @@ NOTE = "the script has a training loop of its own: read as the Trainer's; what i
 _SECOND, _POLICIES = "fully_shard", ("MixedPrecision", "MixedPrecisionPolicy")
 WRAPS = ("FSDP", "FullyShardedDataParallel", _SECOND)
 """Functions of PyTorch's that shard a model."""
-_MAKES_ENGINE, _CLIPS = "initialize", "clip_grad_norm"
+_MAKES_ENGINE, _CLIPS, _CONFIG = "initialize", "clip_grad_norm", "deepspeed"
+"""DeepSpeed's function, what clips gradients, and the Trainer's argument that is DeepSpeed's config."""
 _HALVES: Mapping[object, str] = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "half": "fp16"}
 
 
@@ -34,7 +35,7 @@ def of_loop(found: Sequence[Call]) -> list[Call]:
     told, left = ({}, {}) if given is None else _of_lightning(given)
     arguments = {**_batch(before), **_updates(found), **_precision(before), **_sharded(before), **told}
     arguments |= {"optim": steps[-1], **split} if steps else split
-    clips = "gradient_clipping" in split.get("deepspeed", ()) or any(each.name.startswith(_CLIPS) for each in before)
+    clips = "gradient_clipping" in split.get(_CONFIG, ()) or any(each.name.startswith(_CLIPS) for each in before)
     if not clips and _CLIPPED not in told:
         arguments[_CLIPPED] = 0
     trained = [Call("TrainingArguments", "", ends[-1], arguments), Call("Trainer", "", ends[-1], left)]
@@ -71,7 +72,7 @@ _MATTER, _HARMLESS = ("strategy", "plugins"), ("auto", "ddp", None)
 
 def reads(looped: Sequence[Call]) -> tuple[str, ...]:
     """Return the functions that are read of those that such a loop hands its model to."""
-    split = any("deepspeed" in each.arguments for each in looped if each.name == "TrainingArguments")
+    split = any(_CONFIG in each.arguments for each in looped if each.name == "TrainingArguments")
     return (*WRAPS, _MAKES_ENGINE) if split else WRAPS
 
 
@@ -85,13 +86,13 @@ def _deepspeed(before: Sequence[Call]) -> dict[str, Any]:
         return {}
     config = made.arguments.get("config", made.arguments.get("config_params"))
     if not isinstance(config, Mapping):
-        return {"deepspeed": config} if isinstance(config, str) else {}
+        return {_CONFIG: config} if isinstance(config, str) else {}
     keys = {ours: config[theirs] for theirs, ours in _BATCHES.items() if theirs in config}
     keys |= {name: True for name in ("bf16", "fp16") if _in(config, name, "enabled") is True}
     named = _in(config, "optimizer", "type")
     keys |= {} if named is None else {"optim": OPTIMIZERS.get(str(named), "$optim")}
     rest = {name: value for name, value in config.items() if name not in (*_BATCHES, "bf16", "fp16", "optimizer")}
-    return {**keys, "deepspeed": rest}
+    return {**keys, _CONFIG: rest}
 
 
 _BATCHES: Mapping[str, str] = {
