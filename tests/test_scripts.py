@@ -298,6 +298,7 @@ def test_arguments_that_are_elsewhere_are_said(before):
         ("looped", "$looped"),
         ("kind", "d"),
         ("second", "b"),
+        ("rest", "$rest"),
         ("given.get('a', 3) + given.get('b', 4)", 5),
         ("'a-b'.replace('-', '')", "ab"),
         ("given['a']", 1),
@@ -317,7 +318,7 @@ def test_expressions(said, value):
         "counted = 1\ncounted += 2\nlooped = 1\nfor looped in (1, 2):\n    pass\ngiven = dict(a=1)\n"
         "if n == 2:\n    chosen = 'yes'\nelse:\n    chosen = 'no'\n"
         "kind = 'a'\nif kind == 'b':\n    kind = 'c'\nelif kind == 'a':\n    kind = 'd'\n"
-        "def both(kind='e'):\n    second = 1\n    return kind, 'b'\nfirst, second = both()\n"
+        "def both(kind='e'):\n    second = 1\n    return kind, 'b'\nfirst, second = both()\nrest = 1\nfirst, *rest = both()\n"
         f"p.add_argument('--rank', type=int, default=8)\nf(x={said})"
     )
     assert next(each for each in calls(code) if each.name == "f").arguments["x"] == value

@@ -100,9 +100,9 @@ class _Walk:
                 self.open = any(isinstance(each, ast.Name) and each.id == self.name for each in ast.walk(given))
                 return given
             case ast.Assign(targets=[ast.Tuple(elts=several)], value=given) if _gives([node], self.name):
-                at = [last(each) for each in several].index(self.name)
-                self.open = False
-                return part_of(given, at, len(several))
+                names = [each.id if isinstance(each, ast.Name) else "" for each in several]
+                self.open = self.name not in names or "" in names
+                return None if self.open else part_of(given, names.index(self.name), len(several))
             case ast.If() if _gives([node], self.name):
                 return self._branches(node, value)
             case ast.With() | ast.Try():
