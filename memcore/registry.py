@@ -132,6 +132,7 @@ FILES = (
     "memcore.servers.tensorrt_llm.files",
     "memcore.servers.tgi.files",
     "memcore.servers.lmdeploy.files",
+    "memcore.servers.generate.files",
     "memcore.servers.llamacpp.files",
     "memcore.servers.llamacpp.ollama",
     "memcore.trainers.megatron.slime",

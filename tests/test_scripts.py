@@ -16,6 +16,7 @@ from memcore.tools.sources import Source, read_sources
 P, POLICY, BITS = "training.precision", "training.activation_checkpointing.policy", "training.quantization"
 OFFLOADED, TYPE, RANK = "training.offload.activations", "training.adapter.type", "training.adapter.rank"
 AUTOCAST = "engine.autocast"
+SERVES, WEIGHTS, CONTEXT = "engine.type", "inference.quantization", "inference.max_model_len"
 TARGETS, LENGTH = "training.adapter.target_modules", "training.sequence_length"
 UNSLOTH = """from unsloth import FastLanguageModel
 import torch
@@ -110,6 +111,38 @@ READ = {
     SERVED: {"model": "Qwen/Qwen3-8B", "parallelism.tensor_parallel_size": 2, "inference.max_model_len": 8192,
              "engine.enforce_eager": False, "engine.enable_prefix_caching": False, "inference.kv_cache_dtype": "fp8",
              "engine.gpu_memory_utilization": 0.85, "engine.type": "vllm"},
+    "from llama_cpp import Llama\nllm = Llama.from_pretrained('unsloth/Qwen3-8B-GGUF', '*q4_k_m.gguf', type_k=8)\n": {
+        "model": "unsloth/Qwen3-8B-GGUF", SERVES: "llama.cpp", WEIGHTS: "q4_k_m", CONTEXT: 512, "inference.batch_size": 1,
+        "engine.n_gpu_layers": 0, "engine.n_ubatch": 512, "engine.cache_type_k": "q8_0", "engine.flash_attn": False,
+        "engine.swa_full": True},
+    "from llama_cpp import Llama\nfrom huggingface_hub import hf_hub_download\npath = hf_hub_download('unsloth/Qwen3-8B-GGUF', "
+    "filename='Qwen3-8B-Q8_0.gguf')\nllm = Llama(path, n_ctx=64, n_gpu_layers=-1, offload_kqv=True, flash_attn=True)\n": {
+        "model": "unsloth/Qwen3-8B-GGUF", SERVES: "llama.cpp", WEIGHTS: "q8_0", CONTEXT: 64, "engine.n_batch": 64,
+        "engine.n_gpu_layers": None, "engine.flash_attn": True},
+    "from langchain_community.llms import LlamaCpp\nllm = LlamaCpp(model_path='Qwen3-8B-Q8_0.gguf', n_gpu_layers=9, top_p=1)": {
+        "model": "Qwen/Qwen3-8B", SERVES: "llama.cpp", "engine.n_batch": 8, "engine.n_gpu_layers": 9, CONTEXT: 512},
+    "from llama_index.llms.llama_cpp import LlamaCPP\nllm = LlamaCPP(model_url='https://a/b/Qwen3-8B-Q8_0.gguf', "
+    "model_kwargs={'n_gpu_layers': 1})": {
+        "model": "Qwen/Qwen3-8B", SERVES: "llama.cpp", "engine.n_gpu_layers": 1, CONTEXT: 3900},
+    "import sglang as sgl\nllm = sgl.Engine(model_path='Qwen/Qwen3-8B', tp_size=2, mem_fraction_static=0.6, skip_tokenizer_init=False)": {
+        "model": "Qwen/Qwen3-8B", SERVES: "sglang", "engine.mem_fraction_static": 0.6,
+        "parallelism.tensor_parallel_size": 2},
+    "from lmdeploy import PytorchEngineConfig, pipeline\nname = 'org/InternVL2-8B'\nlength = 9 if 'vl3' in name.lower() else 4096\n"
+    "pipe = pipeline(name, backend_config=PytorchEngineConfig(session_len=length, block_size=64, tp=2))": {
+        "model": "org/InternVL2-8B", SERVES: "lmdeploy", CONTEXT: 4096, "inference.block_size": 64,
+        "engine.backend": "pytorch", "parallelism.tensor_parallel_size": 2},
+    "from transformers import AutoModelForCausalLM, BitsAndBytesConfig\nmodel = AutoModelForCausalLM.from_pretrained('a/b', "
+    "quantization_config=BitsAndBytesConfig(load_in_8bit=True))\nmodel.generate(**inputs, max_new_tokens=64, use_cache=False)": {
+        "model": "a/b", SERVES: "transformers", WEIGHTS: "int8", "inference.output_length": 64, "inference.use_cache": False},
+    "from transformers import pipeline\npipe = pipeline('text-generation', 'a/b', torch_dtype=torch.float16, batch_size=4)\n"
+    "pipe(texts, max_new_tokens=8)": {
+        "model": "a/b", SERVES: "transformers", "inference.weight_dtype": "fp16", "inference.output_length": 8,
+        "inference.batch_size": 4},
+    "from transformers import AutoModelForCausalLM, Trainer\nmodel = AutoModelForCausalLM.from_pretrained('a/b')\nN = 7\n"
+    "ids = made['input_ids'][:N]\nTrainer(model, TrainingArguments('x')).train()": {"model": "a/b", LENGTH: 7},
+    "from langchain_community.llms import VLLM\nllm = VLLM(model='a/b', tensor_parallel_size=2, top_k=5, "
+    "vllm_kwargs={'gpu_memory_utilization': 0.5})": {
+        "model": "a/b", SERVES: "vllm", "parallelism.tensor_parallel_size": 2, "engine.gpu_memory_utilization": 0.5},
 }  # fmt: skip
 
 
@@ -160,6 +193,9 @@ def test_what_nobody_knows_is_asked_for_by_name():
         read_sources([Source("a.py", text)])
     config, _ = read_sources([Source("a.py", text)], given=[LENGTH])
     assert config["model"] == "Qwen/Qwen3-0.6B"
+    rewards = "GRPOTrainer(model=model, args=GRPOConfig(max_prompt_length=n + 1, max_completion_length=2048 - n))\n"
+    with pytest.raises(MemcoreError, match=r"found \$max_completion_length, which the script does not set"):
+        read_sources([Source("a.py", UNSLOTH + ADAPTED + rewards)])
 
 
 def test_what_a_script_freezes_is_said():
@@ -228,7 +264,7 @@ def test_each_trainer_of_a_script_is_a_job():
         "    num_generations = 6, max_completion_length = 64))\n"
     )
     text = UNSLOTH + ADAPTED + TRAINED + rewards
-    with pytest.raises(MemcoreError, match="the script: It calls 2 trainers.*1: SFTConfig:.*2: GRPOConfig:"):
+    with pytest.raises(MemcoreError, match="the script: It describes 2 jobs.*1: SFTConfig:.*2: GRPOConfig:"):
         imported(text)
     first, second = (flat(imported(text, None, job).config) for job in (1, 2))
     assert (first["training.micro_batch_size"], first.get("training.method.name"), first[RANK]) == (2, None, 16)
@@ -254,21 +290,26 @@ def test_arguments_that_are_elsewhere_are_said(before):
         ("1 if flag else 2", 1),
         ("args.rank", 8),
         ("os.environ.get('RANK', 4)", 4),
-        ("os.environ['RANK']", "$EXPRESSION"),
+        ("os.environ['RANK']", "$x"),
         ("dict(a=n)", {"a": 2}),
         ("twice", 2),
         ("longer", ["a", "b"]),
         ("counted", 3),
         ("looped", "$looped"),
+        ("kind", "d"),
+        ("second", "b"),
+        ("rest", "$rest"),
+        ("given.get('a', 3) + given.get('b', 4)", 5),
+        ("'a-b'.replace('-', '')", "ab"),
         ("given['a']", 1),
         ("n in (2, 3) and torch.cuda.get_device_capability()[0] >= 8", True),
         ("chosen", "yes"),
         ("'chat' in 'A/Chat'.lower()", True),
         ("maybe", "$maybe"),
         ("unknown(1)", "$unknown"),
-        ("2 ** 9999999", "$EXPRESSION"),
-        ("1 / 0", "$EXPRESSION"),
-        ("10 ** 9 * 10 ** 9 * 99", "$EXPRESSION"),
+        ("2 ** 9999999", "$x"),
+        ("1 / 0", "$x"),
+        ("10 ** 9 * 10 ** 9 * 99", "$x"),
     ],
 )
 def test_expressions(said, value):
@@ -276,6 +317,8 @@ def test_expressions(said, value):
         "n, flag = 2, True\ntwice = 1\ntwice = 2\nmaybe = 1\nif x:\n    maybe = 2\nlonger = ['a']\nlonger.append('b')\n"
         "counted = 1\ncounted += 2\nlooped = 1\nfor looped in (1, 2):\n    pass\ngiven = dict(a=1)\n"
         "if n == 2:\n    chosen = 'yes'\nelse:\n    chosen = 'no'\n"
+        "kind = 'a'\nif kind == 'b':\n    kind = 'c'\nelif kind == 'a':\n    kind = 'd'\n"
+        "def both(kind='e'):\n    second = 1\n    return kind, 'b'\nfirst, second = both()\nrest = 1\nfirst, *rest = both()\n"
         f"p.add_argument('--rank', type=int, default=8)\nf(x={said})"
     )
     assert next(each for each in calls(code) if each.name == "f").arguments["x"] == value
@@ -418,6 +461,7 @@ SAID = {
     "del model.lm_head": True,
     "model.config.num_hidden_layers = 4": True,
     "model = patch(model)": True,
+    "parts = []\nfor n, p in model.named_modules():\n    parts.append((p, n))\nfor p, n in parts:\n    setattr(p, n, 1)": True,
     "model.to('cuda', torch.float16)": True,
     "model.resize_token_embeddings(60000)": True,
     "tokenizer.add_tokens(words)\nmodel.resize_token_embeddings(len(tokenizer))": True,
@@ -458,13 +502,15 @@ optimizer = torch.optim.{}(model.parameters())
 for batch in loader:
     loss = model(**batch).loss
     loss.backward()
-    optimizer.step()
+    if step % 3 == 0:
+        optimizer.step()
 """
 FROM_CONFIG = "model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained('a/b'))"
 
 
 @pytest.mark.parametrize(("loads", "optimizer", "found"), [
-    ("model = AutoModelForCausalLM.from_pretrained('a/b')", "AdamW", {P: "fp32", BATCH: 4, LENGTH: 64}),
+    ("model = AutoModelForCausalLM.from_pretrained('a/b')", "AdamW", {
+        P: "fp32", BATCH: 4, LENGTH: 64, "training.gradient_accumulation_steps": 3}),
     ("model = AutoModelForCausalLM.from_pretrained('a/b', dtype=torch.bfloat16)", "SGD", {P: "bf16", OPTIMIZER: "sgd"}),
     (FROM_CONFIG + "\naccelerator = Accelerator(mixed_precision='bf16')", "AdamW", {P: "bf16-mixed", "model": "a/b"}),
     (FROM_CONFIG + "\nmodel = FSDP(model, auto_wrap_policy=p, mixed_precision=MixedPrecision(param_dtype=torch.bfloat16))",
@@ -472,12 +518,26 @@ FROM_CONFIG = "model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrain
     ("model = AutoModelForCausalLM.from_pretrained('a/b', dtype=torch.bfloat16)\nfully_shard(model, offload_policy=p, "
      "mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))",
      "AdamW", {P: "bf16", "engine.type": "fsdp", "engine.version": 2, "engine.cpu_offload": True}),
+    ("model = AutoModelForCausalLM.from_pretrained('a/b', dtype=torch.bfloat16)\nconfig = {'train_micro_batch_size_per_gpu': 2,"
+     "'bf16': {'enabled': True}, 'zero_optimization': {'stage': 3}, 'optimizer': {'type': 'AdamW'}, 'gradient_clipping': 1}\n"
+     "model, *_ = deepspeed.initialize(model=model, config=config)",
+     "AdamW", {P: "bf16-mixed", BATCH: 2, "engine.type": "deepspeed", "engine.zero_stage": 3}),
 ])  # fmt: skip
 def test_a_loop_of_its_own_is_the_trainers(loads, optimizer, found):
     read = imported(OF_LOOPS.format(loads, optimizer))
     assert found.items() <= flat(read.config).items()
     assert any("a training loop of its own" in note for note in read.notes)
     assert not any("not read:" in note for note in read.notes)
+
+
+def test_lightnings_trainer_is_a_loop():
+    """NielsRogge/Transformers-Tutorials, CANINE: its trainer has no arguments of transformers'."""
+    text = OF_LOOPS.format("model = AutoModelForCausalLM.from_pretrained('a/b')", "AdamW").partition("for batch")[0]
+    text += "trainer = Trainer(gpus=1, precision='bf16-mixed', accumulate_grad_batches=2, strategy='fsdp')\ntrainer.fit(net)\n"
+    read = imported(text)
+    found = flat(read.config)
+    assert (found[BATCH], found["training.gradient_accumulation_steps"], found[P]) == (4, 2, "bf16-mixed")
+    assert [str(each) for each in read.notes if "not read of" in each] == ["line 9: not read of Trainer: strategy"]
 
 
 OF_PEFT = {
@@ -537,7 +597,7 @@ def test_trainers_that_share_arguments_are_jobs():
 def test_each_model_of_a_script_is_a_job():
     """huggingface/notebooks, examples/language_modeling.ipynb: two models with the same arguments."""
     once = 'model = AutoModelForCausalLM.from_pretrained("{}")\nTrainer(model, TrainingArguments("x", bf16=True)).train()\n'
-    with pytest.raises(MemcoreError, match="It calls 2 trainers.*1: a/b:.*2: c/d:"):
+    with pytest.raises(MemcoreError, match="It describes 2 jobs.*1: a/b:.*2: c/d:"):
         imported("import transformers\n" + once.format("a/b") + once.format("c/d"))
 
 
@@ -619,6 +679,8 @@ def test_only_the_run_knows():
         ("scripts_third", (4, 5), (0, 0)),
         ("scriptsb_blind", (15, 25), (4, 0)),
         ("scriptsb_second", (7, 9), (1, 0)),
+        ("scripts_fourth", (29, 42), (2, 0)),
+        ("scripts_fifth", (13, 15), (1, 0)),
     ],
 )
 def test_scripts_as_written_down(batch, right, silent):

@@ -7,7 +7,6 @@ these. What nobody knows stands as `$name`, which whoever needs the value asks f
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -22,9 +21,21 @@ from memcore.formats.assignments import (
     own_attribute,
     sifts,
 )
-from memcore.formats.conditions import COMPARISONS
+from memcore.formats.expressions import (
+    COMPARED,
+    OPERATIONS,
+    asks,
+    is_open,
+    item_of,
+    item_or,
+    names_it,
+    path_of,
+    size,
+    takes,
+)
 from memcore.formats.notebooks import tree_of
 from memcore.formats.objects import Objects, alive, constant, last, options, settle
+from memcore.formats.scopes import Scopes, part_of
 from memcore.formats.shell import variable_given
 from memcore.formats.tracked import Deed, Touch, touches
 from memcore.limits import NESTING
@@ -40,25 +51,15 @@ _TORCH: Mapping[str, str] = {"half": "float16", "float": "float32"}
 _TYPES: Mapping[str, Callable[[Any], Any]] = {"int": int, "str": str, "float": float}
 _SWITCHES: Mapping[object, bool] = {"store_true": False, "store_false": True}
 """What options are that only switch something, unless somebody does (Lib/argparse.py)."""
-_OF_TEXTS = frozenset({"split", "lower", "upper", "strip"})
+_OF_TEXTS: Mapping[str, tuple[int, ...]] = {
+    "split": (0, 1), "lower": (0,), "upper": (0,), "strip": (0, 1), "replace": (2,), "startswith": (1,),
+    "endswith": (1,),
+}  # fmt: skip
+"""Methods of texts, and how many arguments they may have."""
 _REMOVING = frozenset({"pop", "popitem", "clear", "setdefault"})
 _JOINING = frozenset({"Path", "PurePath", "join", "joinpath"})
 _LARGEST, _LARGE, _LONGEST = 2**63, 4096, 2**20
 """Of a number, of the parts of a value, and of the letters of a script."""
-_OPERATIONS: Mapping[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-}
-_COMPARED: Mapping[type, Callable[[Any, Any], bool]] = {
-    **COMPARISONS,
-    ast.In: lambda left, right: left in right,
-    ast.NotIn: lambda left, right: left not in right,
-    ast.Is: lambda left, right: left is right,
-    ast.IsNot: lambda left, right: left is not right,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,13 @@ class Change(Deed):
     first: Any = None
 
 
-FREEZES, PARSED = "requires_grad_", "parse_args"
-"""Names of calls that switch gradients off or on, and of those that stand for a class which a command line fills."""
+_NOBODYS = "$EXPRESSION"
+"""The value of an expression without a name, which nobody knows."""
+FREEZES, PARSED, CUTS, STEPS = "requires_grad_", "parse_args", "[:]", "%"
+"""Names of calls that switch gradients off or on, of those that stand for a class which a command line fills, of those
+that cut tokens, and of those that update after several batches."""
+_ACCUMULATES = "gradient_accumulation_steps"
+_TOKENS = "input_ids"
 
 
 def calls(code: str) -> list[Call]:
@@ -117,11 +123,13 @@ def followed(code: str, makes: Callable[[str, str], str] | None = None) -> tuple
     try:
         tree = tree_of(code)
         settle(tree)
-        known = _Known(tree)
+        known = _Known(tree, Scopes(tree))
         never = known.never()
         nodes = [node for node in alive(tree, 0) if id(node) not in never]
         found = [known.call(node) for node in nodes if isinstance(node, ast.Call)]
         found += [frozen for node in nodes if isinstance(node, ast.Assign) and (frozen := known.frozen(node))]
+        found += [cut for node in nodes if isinstance(node, ast.Subscript) and (cut := known.cut(node))]
+        found += [steps for node in nodes if isinstance(node, ast.If) and (steps := known.steps(node))]
         found += known.parsed()
         changes = known.changes_of_objects(makes, never) if makes else []
     except SyntaxError as error:
@@ -146,11 +154,13 @@ def environment(code: str) -> dict[str, str]:
     try:
         tree = tree_of(code)
         settle(tree)
-        known = _Known(tree)
+        known = _Known(tree, Scopes(tree))
         for node in alive(tree, 0):
             for name, value, more in _set_in(node):
                 said = known.value(name, 0), known.value(value, 0)
-                if all(isinstance(each, str) and not _open(each) for each in said) and not (more and said[0] in found):
+                if all(isinstance(each, str) and not is_open(each) for each in said) and not (
+                    more and said[0] in found
+                ):
                     found[said[0]] = said[1]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return found
@@ -176,6 +186,7 @@ class _Known:
     """What names of a script stand for."""
 
     tree: ast.Module
+    scopes: Scopes
     names: dict[str, Any] = field(default_factory=dict)
     found: dict[str, Any] = field(default_factory=dict)
     several: set[str] = field(default_factory=set)
@@ -199,6 +210,8 @@ class _Known:
     """Mappings whose changes are looked at."""
     handed: set[str] = field(default_factory=set)
     """Parameters of functions that every call gives the same value."""
+    placed: dict[tuple[str, int], Any] = field(default_factory=dict)
+    """What `_of_scope` has found, by name and line."""
     below: dict[int, bool] | None = None
     """What `_branches` has found, while it looks too; None before."""
 
@@ -215,7 +228,7 @@ class _Known:
         self.several |= self.otherwise & self.names.keys()
         self.names |= {f"args.{name}": constant(value) for name, value in options().items()}
         self._hand_over()
-        self.found, self.below = {}, None  # with what is known now
+        self.found, self.placed, self.below = {}, {}, None  # with what is known now
 
     def _note(self, node: ast.AST) -> None:
         """Record what a statement, a function or a call gives names."""
@@ -246,7 +259,7 @@ class _Known:
                 self._fill_in(node)
                 continue
             function = known.get(last(node.func))
-            function = function if function is not None and _takes(function, node) else made.get(last(node.func))
+            function = function if function is not None and takes(function, node) else made.get(last(node.func))
             if function is None:
                 continue
             names = [each.arg for each in function.args.args if each.arg != "self"]
@@ -269,17 +282,9 @@ class _Known:
                 self.several.add(name)
 
     def _fill_in(self, node: ast.AST) -> None:
-        """An option that nobody has given is what the script gives it: `if args.a is None: args.a = 1`.
-
-        A name that is spelled in another way, too, is what the condition says: `if a == "1": a = True`.
-        """
+        """An option that nobody has given is what the script gives it: `if args.a is None: args.a = 1`."""
         test = node.test if isinstance(node, ast.If) else None
-        if not isinstance(node, ast.If) or not isinstance(test, ast.Compare):
-            return
-        if isinstance(test.ops[0], ast.Eq) and isinstance(test.left, ast.Name):
-            self._spell_out(node, test, test.left.id)
-            return
-        if not isinstance(test.ops[0], ast.Is):
+        if not isinstance(node, ast.If) or not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Is):
             return
         for each in node.body:
             if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == ast.unparse(test.left):
@@ -287,17 +292,6 @@ class _Known:
                 said = self.names.get(name)
                 if isinstance(said, ast.Constant) and said.value is None and isinstance(test.left, ast.Attribute):
                     self.names[name] = each.value
-
-    def _spell_out(self, node: ast.If, test: ast.Compare, name: str) -> None:
-        """A name that only a condition on itself gives other values, in one branch or in both."""
-        branches = [each for each in (node.body, node.orelse) if each]
-        plain = [each[0] for each in branches if len(each) == 1 and isinstance(each[0], ast.Assign)]
-        values = [each.value for each in plain if ast.unparse(each.targets[0]) == name]
-        every = self.given.get(name, [])
-        if len(values) == len(branches) and len(every) == len(values) + 1 and not _names(every[0], name):
-            asked = ast.Compare(every[0], test.ops, test.comparators)
-            self.names[name] = ast.IfExp(asked, values[0], values[1] if len(values) > 1 else every[0])
-            self.several.discard(name)
 
     def _called(self, node: ast.Call) -> None:
         """An option of a command line, or what makes a mapping longer: `a.update(b=1)`."""
@@ -347,7 +341,7 @@ class _Known:
                 self.line = 0 if self._within(node) else node.lineno
                 test = self.value(node.test, 0)
                 for branch, taken in ((node.body, True), (node.orelse, False)):
-                    left = None if _open(test) else bool(test) is taken
+                    left = None if is_open(test) else bool(test) is taken
                     parts = branch if isinstance(branch, list) else [branch]
                     inner = () if left is True else (id(each) for one in parts for each in alive(one, 0))
                     self.below |= {each: left is None and self.below.get(each, True) for each in inner}
@@ -359,9 +353,10 @@ class _Known:
             key = target.slice.value if isinstance(target.slice, ast.Constant) else None
             self.changes += [(target.value.id, key, value)] if isinstance(key, str) else []
             self.loose |= set() if isinstance(key, str) else {target.value.id}
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-            for each, said in zip(target.elts, value.elts, strict=True):
-                self._assign(each, said)
+        known = isinstance(value, ast.Tuple) or (isinstance(value, ast.Call) and bool(self.scopes.returned(value)))
+        several = target.elts if isinstance(target, ast.Tuple) and known else []
+        for at, each in enumerate(several):
+            self._assign(each, part_of(value, at, len(several)))
         name = target.id if isinstance(target, ast.Name) else own_attribute(target)
         if not name or sifts(value, name):
             return
@@ -392,11 +387,32 @@ class _Known:
         self.line = 0 if self._within(node) else node.lineno
         return Call(FREEZES, last(target.value), node.lineno, {}, first=self.value(node.value, 0))
 
+    def cut(self, node: ast.Subscript) -> Call | None:
+        """Return `input_ids[:512]` as the call of a tokenizer that truncates so; None for other items."""
+        part = node.slice
+        if not (isinstance(part, ast.Slice) and part.upper and not part.lower and _TOKENS in ast.dump(node.value)):
+            return None
+        length = self.value(part.upper, 0)
+        whole = isinstance(length, int) and length > 0
+        return Call(CUTS, _TOKENS, node.lineno, {"truncation": True, "max_length": length}) if whole else None
+
+    def steps(self, node: ast.If) -> Call | None:
+        """Return `if step % 4 == 0: optimizer.step()` as a call with that number; None for another condition."""
+        if not any(
+            isinstance(each, ast.Call) and last(each.func) == "step" for one in node.body for each in ast.walk(one)
+        ):
+            return None
+        every = [
+            each.right for each in ast.walk(node.test) if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod)
+        ]
+        number = self.value(every[0], 0) if len(every) == 1 else 0
+        return Call(STEPS, "", node.lineno, {_ACCUMULATES: number}) if isinstance(number, int) and number > 1 else None
+
     def parsed(self) -> Iterator[Call]:
         """Yield the classes of the script's own that a command line fills, with the values that they begin with."""
         for name in self.objects.parsed:
             fields = {each: self.value(said, 0) for each, said in self.objects.fields.get(name, {}).items()}
-            known = {each: value for each, value in fields.items() if not _open(value)}
+            known = {each: value for each, value in fields.items() if not is_open(value)}
             yield Call(PARSED, self.objects.base(name), 0, known)
 
     def changes_of_objects(self, makes: Callable[[str, str], str], never: Collection[int]) -> list[Change]:
@@ -427,7 +443,7 @@ class _Known:
         for node in alive(self.tree, 0):
             if isinstance(node, ast.IfExp | ast.If):
                 test = self.value(node.test, 0)
-                if not _open(test) and _asks(node.test, self.handed):
+                if not is_open(test) and asks(node.test, self.handed):
                     rest = node.orelse if test else node.body
                     below = rest if isinstance(rest, list) else [rest]
                     found |= {id(inner) for each in below for inner in alive(each, 0)}
@@ -441,7 +457,7 @@ class _Known:
         for each in node.keywords:
             value = self.value(each.value, 0)
             if each.arg is not None:
-                arguments[each.arg] = value
+                arguments[each.arg] = f"${each.arg}" if value == _NOBODYS else value
             elif isinstance(value, dict):
                 arguments |= value
                 hidden += sorted({each.id for each in ast.walk(each.value) if isinstance(each, ast.Name)} & self.loose)
@@ -465,16 +481,22 @@ class _Known:
             if isinstance(self.names.get(name), ast.Name | ast.Attribute | ast.IfExp)
             else ""
         )
-        return found[1:] if _open(found) and found[1:2].isupper() else name
+        return found[1:] if is_open(found) and found[1:2].isupper() else name
 
     def value(self, node: ast.expr, deep: int) -> Any:
         """Return what an expression is; `$name` for one that nobody knows."""
         if deep > NESTING:
             return "$NESTED"
         found = self._literal(node, deep + 1)
-        if isinstance(found, list | dict | str) and _size(found) > _LARGE:
+        if isinstance(found, list | dict | str) and size(found) > _LARGE:
             return "$LARGE"
-        return f"${last(node) or 'EXPRESSION'}" if found is NotImplemented else found
+        return (
+            f"${last(node)}"
+            if last(node) and found is NotImplemented
+            else _NOBODYS
+            if found is NotImplemented
+            else found
+        )
 
     def _literal(self, node: ast.expr, deep: int) -> Any:
         if isinstance(node, ast.Constant):
@@ -484,20 +506,22 @@ class _Known:
         if isinstance(node, ast.Dict):
             return self._mapping(node, deep)
         if isinstance(node, ast.Name):
-            found = "__main__" if node.id == "__name__" else self._named(node.id, deep)
+            found = "__main__" if node.id == "__name__" else self._named(node.id, deep, node.lineno)
             return {**found, **self._changed(node.id, node.lineno)} if isinstance(found, dict) else found
         if isinstance(node, ast.Attribute):
             return self._attribute(node, deep)
         if isinstance(node, ast.Call):
-            return self._result(node, deep)
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
+            own = self.scopes.returned(node)
+            found = "$" if own is None else self.value(own, deep)
+            return self._result(node, deep) if is_open(found) else found
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARED:
             left, right = self.value(node.left, deep), self.value(node.comparators[0], deep)
             try:
-                return NotImplemented if _open(left) or _open(right) else _COMPARED[type(node.ops[0])](left, right)
+                return NotImplemented if is_open(left) or is_open(right) else COMPARED[type(node.ops[0])](left, right)
             except TypeError:
                 return NotImplemented
         if isinstance(node, ast.Subscript):
-            return _item(self.value(node.value, deep), self.value(node.slice, deep))
+            return item_of(self.value(node.value, deep), self.value(node.slice, deep))
         return self._computed(node, deep)
 
     def _mapping(self, node: ast.Dict, deep: int) -> dict[str, Any]:
@@ -512,10 +536,11 @@ class _Known:
                 found |= said
         return found
 
-    def _named(self, name: str, deep: int) -> Any:
+    def _named(self, name: str, deep: int, line: int = 0) -> Any:
         """Return what a name stands for, looked up once; a name that stands for itself is nobody's."""
         if name in self.several:
-            return self._at_this_line(name, deep)
+            found = self._at_this_line(name, deep)
+            return self._of_scope(name, deep, line) if found is NotImplemented and line else found
         if name not in self.names:
             return NotImplemented
         if name not in self.found:
@@ -541,6 +566,29 @@ class _Known:
         decided = len(runs) == 1 and not below.get(id(runs[0])) and name not in self.otherwise
         return self.value(runs[0], deep) if decided else NotImplemented
 
+    def _of_scope(self, name: str, deep: int, line: int) -> Any:
+        """Return the value that the statements before a line give a name, in the function that it is in."""
+        at = (name, line)
+        if at not in self.placed:
+            self.placed[at] = NotImplemented
+            value = self.scopes.value_at(name, line, lambda test, said: self._holds(name, test, said, deep))
+            if value is not None:
+                here, self.line = self.line, 0 if self._within(value) else value.lineno
+                found, self.line = self.value(value, deep), here
+                self.placed[at] = NotImplemented if found == _NOBODYS else found
+        return self.placed[at]
+
+    def _holds(self, name: str, test: ast.expr, value: ast.expr | None, deep: int) -> bool | None:
+        """Return whether a condition holds while a name has a value; None where nobody knows."""
+        if value is None and names_it(test, name):
+            return None
+        before = self.names, self.several, self.found
+        self.names, self.several, self.found = dict(self.names), self.several - {name}, {}
+        self.names |= {} if value is None else {name: value}
+        found = self.value(test, deep + 1)
+        self.names, self.several, self.found = before
+        return None if is_open(found) else bool(found)
+
     def _attribute(self, node: ast.Attribute, deep: int) -> Any:
         if isinstance(node.value, ast.Name) and node.value.id == "torch":
             return _TORCH.get(node.attr, node.attr)
@@ -565,38 +613,44 @@ class _Known:
         if asked and values and isinstance(values[0], str):
             given = variable_given(values[0])
             return given if given is not None else values[1] if len(values) > 1 else f"${values[0]}"
-        if name in _TYPES and len(values) == 1 and isinstance(values[0], int | float | str) and not _open(values[0]):
+        if name in _TYPES and len(values) == 1 and isinstance(values[0], int | float | str) and not is_open(values[0]):
             try:
                 return _TYPES[name](values[0])
             except (ValueError, TypeError, OverflowError):
                 return NotImplemented
-        if name in _OF_TEXTS and isinstance(node.func, ast.Attribute) and len(values) < 2:
-            text = self.value(node.func.value, deep)
-            if isinstance(text, str) and not _open(text) and all(isinstance(each, str) and each for each in values):
-                return getattr(text, name)(*(values if name == "split" else ()))
+        if isinstance(node.func, ast.Attribute) and (name == "get" or len(values) in _OF_TEXTS.get(name, ())):
+            return self._of_method(self.value(node.func.value, deep), name, values)
         if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
-            return _path(values)
+            return path_of(values)
         if name == "dict" and not values:
             keys: list[ast.expr | None] = [ast.Constant(each.arg) if each.arg else None for each in node.keywords]
             return self._mapping(ast.Dict(keys, [each.value for each in node.keywords]), deep)
         return NotImplemented
 
+    @staticmethod
+    def _of_method(of: object, name: str, values: Sequence[Any]) -> Any:
+        """Return what a method of a text or `get` of a mapping gives."""
+        if name == "get":
+            return item_or(of, values)
+        plain = all(isinstance(each, str) and not is_open(each) for each in (of, *values))
+        return getattr(of, name)(*values) if plain and (name != "split" or values != [""]) else NotImplemented
+
     def _chosen(self, node: ast.BoolOp | ast.IfExp, deep: int) -> Any:
         """Return the value that decides `A or B`, or that a condition chooses."""
         if isinstance(node, ast.IfExp):
             test = self.value(node.test, deep)
-            return NotImplemented if _open(test) else self.value(node.body if test else node.orelse, deep)
+            return NotImplemented if is_open(test) else self.value(node.body if test else node.orelse, deep)
         value = None
         for each in node.values:
             value = self.value(each, deep)
-            if _open(value) or bool(value) is isinstance(node.op, ast.Or):
+            if is_open(value) or bool(value) is isinstance(node.op, ast.Or):
                 break
         return value
 
     def _computed(self, node: ast.expr, deep: int) -> Any:
         if isinstance(node, ast.UnaryOp):
             value = self.value(node.operand, deep)
-            if isinstance(node.op, ast.Not) and not _open(value):
+            if isinstance(node.op, ast.Not) and not is_open(value):
                 return not value
             return -value if isinstance(node.op, ast.USub) and isinstance(value, int | float) else NotImplemented
         if isinstance(node, ast.BoolOp | ast.IfExp):
@@ -604,9 +658,9 @@ class _Known:
         if isinstance(node, ast.JoinedStr):
             inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
             parts = [self.value(each, deep) for each in inner]
-            if len(parts) > 1 and _open(parts[0]) and str(parts[1]).startswith("/"):
+            if len(parts) > 1 and is_open(parts[0]) and str(parts[1]).startswith("/"):
                 parts[0] = "."  # below a folder that nobody knows
-            plain = all(isinstance(each, int | float | str) and not _open(each) for each in parts)
+            plain = all(isinstance(each, int | float | str) and not is_open(each) for each in parts)
             return NotImplemented if not plain else "".join(map(str, parts))
         return self._binary(node, deep) if isinstance(node, ast.BinOp) else NotImplemented
 
@@ -616,70 +670,14 @@ class _Known:
         if isinstance(node.op, ast.BitOr) and isinstance(left, dict) and isinstance(right, dict):
             return {**left, **right}
         if isinstance(node.op, ast.Div) and isinstance(right, str):
-            return _path([left, right])
+            return path_of([left, right])
         kinds = (str, list) if isinstance(node.op, ast.Add) else ()
         numbers = isinstance(left, int | float) and isinstance(right, int | float)
         longer = any(isinstance(left, kind) and isinstance(right, kind) for kind in kinds)
-        if type(node.op) not in _OPERATIONS or not (numbers or longer) or _open(left) or _open(right):
+        if type(node.op) not in OPERATIONS or not (numbers or longer) or is_open(left) or is_open(right):
             return NotImplemented
         try:
-            found = _OPERATIONS[type(node.op)](left, right)
+            found = OPERATIONS[type(node.op)](left, right)
         except (ZeroDivisionError, OverflowError):
             return NotImplemented
         return found if longer or abs(found) < _LARGEST else NotImplemented
-
-
-def _takes(function: ast.FunctionDef, node: ast.Call) -> bool:
-    """Return whether a call may be of a function of the script: of a method, if it has all the names that it gives."""
-    names = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
-    method = "self" in names
-    return isinstance(node.func, ast.Attribute) == method and (
-        not method or all(each.arg in names for each in node.keywords)
-    )
-
-
-def _item(of: object, key: object) -> Any:
-    """Return an item of a mapping or a list; NotImplemented for one that is not there."""
-    if isinstance(of, dict) and isinstance(key, str):
-        return of.get(key, NotImplemented)
-    whole = isinstance(of, list) and isinstance(key, int) and -len(of) <= key < len(of)
-    return of[key] if whole else NotImplemented  # type: ignore[index]
-
-
-def _path(parts: Sequence[Any]) -> Any:
-    """A path of several parts, below `.` where nobody knows the folder; NotImplemented for other values.
-
-    >>> _path(["$ROOT", "models", "Qwen3-8B"])
-    './models/Qwen3-8B'
-    """
-    texts = ["." if _open(parts[0]) and len(parts) > 1 else parts[0], *parts[1:]]
-    if not all(isinstance(each, str) and not _open(each) for each in texts):
-        return NotImplemented
-    return "/".join(each.rstrip("/") for each in texts)
-
-
-def _size(value: object, most: int = 4096) -> int:
-    """The parts of a value; not counted to the end if they are too many."""
-    if isinstance(value, str):
-        return len(value)
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    total = 1
-    for each in parts:
-        total += _size(each, most - total)
-        if total > most:
-            return total
-    return total
-
-
-def _names(node: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
-
-
-def _asks(test: ast.expr, handed: Collection[str]) -> bool:
-    """Whether a condition is an option itself, handed over to a function or not, or that it is not set."""
-    inner = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
-    return isinstance(inner, ast.Attribute) or (isinstance(inner, ast.Name) and inner.id in handed)
-
-
-def _open(value: object) -> bool:
-    return isinstance(value, str) and value.startswith("$")

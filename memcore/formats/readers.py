@@ -423,7 +423,7 @@ def _with_release(found: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 class SeveralJobs(ConfigError):
-    """A text with the commands of several jobs, or a script that calls several trainers; `said` has notes on each."""
+    """A text with the commands of several jobs, or a script of several; `said` has notes on each of a script's."""
 
     def __init__(
         self,
@@ -437,7 +437,7 @@ class SeveralJobs(ConfigError):
         told = [f"{each:.70} …" for each in texts] if len(set(names)) < len(names) or not all(names) else names
         listed = " / ".join(f"{number}: {each:.80}" for number, each in enumerate(told[:_LISTED], 1))
         message = Message("It has {} commands for {} jobs", len(texts), len(texts))
-        message = Message("It calls {} trainers", len(texts)) if said else message
+        message = Message("It describes {} jobs", len(texts)) if said else message
         choice = Message("append its number to the file name, as in FILE#2, or keep only one: {}", listed)
         super().__init__([Problem("the script" if said else "the command", Message("{}; {}", message, choice))])
 

@@ -7,6 +7,7 @@ from dataclasses import field
 from functools import cached_property
 from typing import Any, Literal
 
+from memcore.formats.served import Served
 from memcore.records import dataclass
 
 Syntax = Literal["argv", "overrides", "json", "yaml", "toml", "modelfile", "python"]
@@ -191,6 +192,8 @@ class Tool:
     """Its program takes a file of its flags, without dashes (`--config`)."""
     prefixes: tuple[str, ...] = ()
     """Programs by which a command line is known."""
+    served: tuple[Served, ...] = ()
+    """Classes and functions of Python that do what its program does."""
     source: str
 
     @property

@@ -44,6 +44,8 @@ class Kept(NamedTuple):
     """Of the call that makes the whole object; 0 for one that comes from elsewhere."""
     path: tuple[str, ...] = ()
     """Attributes, methods and items (`[]`) from the whole object to this part."""
+    place: int = -1
+    """Where it stands in each item of a list of several values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +283,8 @@ class _Walk:
         kept = self._of(inner, deep)
         for each in names:
             if isinstance(each, ast.Name):
-                item = None if kept is None or each is not names[-1] else kept._replace(path=(*kept.path, EACH))
+                one = kept is not None and each is names[kept.place if kept.place < len(names) else -1]
+                item = kept._replace(path=(*kept.path, EACH), place=-1) if kept is not None and one else None
                 self.scopes[-1][each.id] = item
 
     def _of(self, node: ast.expr, deep: int) -> Kept | None:
@@ -299,7 +302,18 @@ class _Walk:
             return self._result(node, deep + 1)
         if isinstance(node, ast.IfExp):
             return self._of(node.body, deep + 1) or self._of(node.orelse, deep + 1)
+        if isinstance(node, ast.BinOp):
+            return self._of(node.left, deep + 1) or self._of(node.right, deep + 1)
+        if isinstance(node, ast.List):
+            return next((kept for each in node.elts if (kept := self._listed(each, deep + 1)) is not None), None)
         return self._of(node.value, deep + 1) if isinstance(node, ast.NamedExpr | ast.Starred | ast.Await) else None
+
+    def _listed(self, item: ast.expr, deep: int) -> Kept | None:
+        """Return the object that an item of a list is, or has at some place; the list stands for it then."""
+        if not isinstance(item, ast.Tuple):
+            return self._of(item, deep)
+        found = ((at, self._of(each, deep)) for at, each in enumerate(item.elts))
+        return next((kept._replace(place=at) for at, kept in found if kept is not None), None)
 
     def _named(self, name: str) -> Kept | None:
         own = self.scopes[-1]

@@ -13,6 +13,7 @@ from memcore.config.schema import Section, settings_of
 from memcore.config.settings import MODEL, Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.formats.normalized import Normalized
+from memcore.formats.served import Served
 from memcore.formats.shell import FILE, OUTSIDE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
@@ -516,6 +517,12 @@ _NO_FLAGS = frozenset(
 )
 """Settings that vLLM has in a file, in its environment (envs.py) or within another flag."""
 
+_SERVE = "vllm serve"
+_OF_SAMPLING = (
+    "n", "best_of", "presence_penalty", "frequency_penalty", "temperature", "top_p", "top_k", "use_beam_search", "stop",
+    "ignore_eos", "max_new_tokens", "logprobs", "callbacks", "verbose", "cache", "tags", "metadata",
+)  # fmt: skip
+"""What LangChain's class takes besides (langchain-community 0.4, llms/vllm.py)."""
 VLLM = Tool(
     name="vllm",
     title="vLLM",
@@ -526,6 +533,11 @@ VLLM = Tool(
     program="vllm serve",
     takes_file=True,
     prefixes=("vllm serve", "vllm.entrypoints", "vllm/vllm-openai"),
+    served=(
+        Served(names=("LLM", "EngineArgs", "AsyncEngineArgs"), library="vllm", program=_SERVE, places=("model",)),
+        Served(names=("VLLM",), library="langchain", program=_SERVE, places=("model",), mappings=("vllm_kwargs",),
+               ignored=_OF_SAMPLING),
+    ),
     tells=("--gpu-memory-utilization", "--max-num-batched-tokens", "--max-num-seqs", "--enforce-eager"),
     model="*",
     keys=(
@@ -602,6 +614,10 @@ SGLANG = Tool(
     wants=_stored,
     program="python -m sglang.launch_server",
     prefixes=("sglang.launch_server", "sglang serve"),
+    served=(
+        Served(names=("Engine", "ServerArgs"), library="sglang", program="sglang.launch_server", places=("model_path",),
+               key="--model-path", negates=False),
+    ),
     tells=("--mem-fraction-static", "--chunked-prefill-size", "--max-running-requests"),
     model="--model-path",
     keys=(

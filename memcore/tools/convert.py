@@ -31,7 +31,7 @@ from memcore.tools.allocator import allocator
 from memcore.tools.derived import derived, unread
 from memcore.tools.fine_tuning import TRAINER
 from memcore.tools.launchers import ElsewhereError, started, surroundings
-from memcore.tools.scripts import of_instantiated, of_script
+from memcore.tools.scripts import SERVED, of_instantiated, of_script
 from memcore.tools.switches import switched
 from memcore.tools.table import TOOLS, tool_of
 from memcore.tools.tool_config import keys_of
@@ -164,7 +164,10 @@ def _documented(code: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]]:
     return (*of_command(read_command("\n".join(said))), (note,))
 
 
-_CALLS = re.compile(r"\b(?:from_pretrained|TrainingArguments|\w+(?:Config|Trainer|Args)|LLM)\(")
+_CALLS = re.compile(
+    r"\b(?:from_pretrained|TrainingArguments|\w+(?:Config|Trainer|Args)|"
+    rf"{'|'.join(name for each in SERVED for name in each.names)}|pipeline)\("
+)
 """Calls without which a text is no script of a library that is known."""
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.formats.expressions import is_open
 from memcore.formats.normalized import ADAPTED
 from memcore.messages import Message
 from memcore.records import dataclass
@@ -39,6 +40,11 @@ def _refuse(key: str, value: object, allowed: Iterable[str]) -> UnsupportedError
 
 def _number(value: object, default: float) -> float:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else default
+
+
+def _tokens(value: object, default: int) -> Any:
+    """Return a number of tokens, or what nobody knows as it is, which the job then asks for."""
+    return value if is_open(value) else int(_number(value, default))
 
 
 _OF_METHODS: Mapping[str, tuple[str, ...]] = {
@@ -144,9 +150,11 @@ def _of_trl(found: Mapping[str, Any], method: str, notes: tuple[str, ...]) -> To
         return plain, notes
     sleeps = is_set(found.get("vllm_enable_sleep_mode"))
     more, said = _TRL.told(found, adapted=adapts(found), sleeps=sleeps)
-    prompt = int(_number(found.get("max_prompt_length"), _PROMPT))
+    prompt, answer = _tokens(found.get("max_prompt_length"), _PROMPT), more[COMPLETION]
     given = () if "max_prompt_length" in found else (Message("prompts of {} tokens are assumed", prompt),)
-    return {**plain, **more, "max_length": prompt + more[COMPLETION]}, (*notes, *given, *said)
+    open_ones = [each for each in (prompt, answer) if is_open(each)]
+    whole = found.get("max_length", open_ones[0]) if open_ones else prompt + answer
+    return {**plain, **more, "max_length": whole}, (*notes, *given, *said)
 
 
 def _taught(found: Mapping[str, Any], plain: dict[str, Any], notes: tuple[str, ...]) -> Told:
@@ -174,7 +182,7 @@ class _Grpo:
     def told(self, found: Mapping[str, Any], *, adapted: bool, sleeps: bool) -> Told:
         """The tokens of a completion, the reference, and what an inference engine keeps during the update."""
         given = {key: found.get(f"{self.below}{key}") for key in _CONSUMED}
-        plain: dict[str, Any] = {COMPLETION: int(_number(given["max_completion_length"], 512))}
+        plain: dict[str, Any] = {COMPLETION: _tokens(given["max_completion_length"], 512)}
         if _number(given["beta"], self.beta) and not adapted:
             plain[REFERENCE] = "copy"
         mode = self.mode if given["vllm_mode"] is None else given["vllm_mode"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memcore.formats.python import Call
+from memcore.formats.python import STEPS, Call
 from memcore.tools.altered import OPTIMIZERS
 from memcore.tools.loads import loads_model
 
@@ -18,31 +18,110 @@ NOTE = "the script has a training loop of its own: read as the Trainer's; what i
 _SECOND, _POLICIES = "fully_shard", ("MixedPrecision", "MixedPrecisionPolicy")
 WRAPS = ("FSDP", "FullyShardedDataParallel", _SECOND)
 """Functions of PyTorch's that shard a model."""
+_MAKES_ENGINE, _CLIPS, _CONFIG = "initialize", "clip_grad_norm", "deepspeed"
+"""DeepSpeed's function, what clips gradients, and the Trainer's argument that is DeepSpeed's config."""
 _HALVES: Mapping[object, str] = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "half": "fp16"}
 
 
 def of_loop(found: Sequence[Call]) -> list[Call]:
     """Return the calls of a script with those of a trainer for its own loop; none for a script without one."""
-    ends = [each.line for each in found if each.name == "backward"]
-    before = [each for each in found if ends and each.line <= ends[-1]]
-    steps = [each for each in before if each.name in OPTIMIZERS]
-    if not steps or not any(map(loads_model, before)):
+    given = lightning(found)
+    ends = [each.line for each in found if each.name == ("backward" if given is None else _FITS)]
+    before = [each for each in found if ends and each.line <= ends[-1] and each is not given]
+    steps = [OPTIMIZERS[each.name] for each in before if each.name in OPTIMIZERS]
+    split = _deepspeed(before)
+    if not (steps or split) or not any(map(loads_model, before)):
         return []
-    arguments = {**_batch(before), **_precision(before), **_sharded(before), "optim": OPTIMIZERS[steps[-1].name]}
-    if not any(each.name.startswith("clip_grad_norm") for each in before):
-        arguments["max_grad_norm"] = 0
-    trained = [Call("TrainingArguments", "", ends[-1], arguments), Call("Trainer", "", ends[-1], {})]
+    told, left = ({}, {}) if given is None else _of_lightning(given)
+    arguments = {**_batch(before), **_updates(found), **_precision(before), **_sharded(before), **told}
+    arguments |= {"optim": steps[-1], **split} if steps else split
+    clips = "gradient_clipping" in split.get(_CONFIG, ()) or any(each.name.startswith(_CLIPS) for each in before)
+    if not clips and _CLIPPED not in told:
+        arguments[_CLIPPED] = 0
+    trained = [Call("TrainingArguments", "", ends[-1], arguments), Call("Trainer", "", ends[-1], left)]
     return [*before, *trained, *(each for each in found if each.line > ends[-1])]
 
 
+def lightning(found: Sequence[Call]) -> Call | None:
+    """Return the call that makes Lightning's trainer, which is handed its model by `fit`; None in other scripts."""
+    fits = any(each.name == _FITS and each.of for each in found)
+    plain = [each for each in found if each.name == "Trainer" and not each.places and not {*each.arguments} & {*_OURS}]
+    return plain[0] if fits and plain else None
+
+
+def _of_lightning(trainer: Call) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what Lightning's trainer is told, as the Trainer's arguments, and what is not read of it.
+
+    Source: lightning 2.6, pytorch/trainer/trainer.py and connectors/accelerator_connector.py (`precision`).
+    """
+    keys = {_LIGHTNING[name]: value for name, value in trainer.arguments.items() if name in _LIGHTNING}
+    precision = trainer.arguments.get("precision")
+    keys |= {_PRECISIONS[precision]: True} if precision in _PRECISIONS else {}
+    left = {name: value for name, value in trainer.arguments.items() if name in _MATTER and value not in _HARMLESS}
+    return keys, left | ({} if precision in (*_PRECISIONS, None, 32, "32", "32-true") else {"precision": precision})
+
+
+_FITS, _OURS = "fit", ("model", "args", "train_dataset")
+_CLIPPED = "max_grad_norm"
+_LIGHTNING: Mapping[str, str] = {
+    "accumulate_grad_batches": "gradient_accumulation_steps", "gradient_clip_val": _CLIPPED,
+}  # fmt: skip
+_PRECISIONS: Mapping[object, str] = {16: "fp16", "16": "fp16", "16-mixed": "fp16", "bf16": "bf16", "bf16-mixed": "bf16"}
+_MATTER, _HARMLESS = ("strategy", "plugins"), ("auto", "ddp", None)
+
+
+def reads(looped: Sequence[Call]) -> tuple[str, ...]:
+    """Return the functions that are read of those that such a loop hands its model to."""
+    split = any(_CONFIG in each.arguments for each in looped if each.name == "TrainingArguments")
+    return (*WRAPS, _MAKES_ENGINE) if split else WRAPS
+
+
+def _deepspeed(before: Sequence[Call]) -> dict[str, Any]:
+    """Return the Trainer's arguments for what DeepSpeed's engine is made with; none without it.
+
+    Source: deepspeed 0.18, __init__.py (`initialize`: `config`, earlier `config_params`), runtime/config.py.
+    """
+    made = next((each for each in before if each.name == _MAKES_ENGINE and "model" in each.arguments), None)
+    if made is None:
+        return {}
+    config = made.arguments.get("config", made.arguments.get("config_params"))
+    if not isinstance(config, Mapping):
+        return {_CONFIG: config} if isinstance(config, str) else {}
+    keys = {ours: config[theirs] for theirs, ours in _BATCHES.items() if theirs in config}
+    keys |= {name: True for name in ("bf16", "fp16") if _in(config, name, "enabled") is True}
+    named = _in(config, "optimizer", "type")
+    keys |= {} if named is None else {"optim": OPTIMIZERS.get(str(named), "$optim")}
+    rest = {name: value for name, value in config.items() if name not in (*_BATCHES, "bf16", "fp16", "optimizer")}
+    return {**keys, _CONFIG: rest}
+
+
+_BATCHES: Mapping[str, str] = {
+    "train_micro_batch_size_per_gpu": "per_device_train_batch_size",
+    "gradient_accumulation_steps": "gradient_accumulation_steps",
+}
+
+
+def _in(config: Mapping[str, Any], section: str, key: str) -> object:
+    """Return a key of a section; None without either."""
+    inner = config.get(section)
+    return inner.get(key) if isinstance(inner, Mapping) else None
+
+
 def _batch(before: Sequence[Call]) -> dict[str, Any]:
-    """Return the texts of a batch, by the loader that shuffles, else by the first, and the batches of a step."""
+    """Return the texts of a batch, by the loader that shuffles, else by the first."""
     loaders = [each for each in before if each.name == "DataLoader" and "batch_sampler" not in each.arguments]
     shuffled = [each for each in loaders if each.arguments.get("shuffle") is True]
-    name, steps = "per_device_train_batch_size", "gradient_accumulation_steps"
-    size = next((each.arguments.get("batch_size", 1) for each in (*shuffled, *loaders)), f"${name}")
-    several = [each.arguments[steps] for each in before if each.name == "Accelerator" and steps in each.arguments]
-    return {name: size, **({steps: several[-1]} if several else {})}
+    name = "per_device_train_batch_size"
+    return {name: next((each.arguments.get("batch_size", 1) for each in (*shuffled, *loaders)), f"${name}")}
+
+
+def _updates(found: Sequence[Call]) -> dict[str, Any]:
+    """Return the batches of an update, as accelerate is told or the loop counts them."""
+    steps = "gradient_accumulation_steps"
+    several = [
+        each.arguments[steps] for each in found if each.name in ("Accelerator", STEPS) and steps in each.arguments
+    ]
+    return {steps: several[-1]} if several else {}
 
 
 def _halved(before: Sequence[Call]) -> bool:

@@ -1,4 +1,4 @@
-"""Python scripts and notebooks of transformers, TRL, PEFT, Unsloth and vLLM: what their calls say, in a tool's keys.
+"""Python scripts and notebooks of transformers, TRL, PEFT, Unsloth and servers: what their calls say, in a tool's keys.
 
 Sources: transformers 5.23, training_args.py, utils/quantization_config.py (`BitsAndBytesConfig`: fp4 where no type is
 said); trl 1.16, trainer/sft_config.py; peft 0.21, tuners/lora/config.py; unsloth 2026.7, models/loader.py
@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from memcore import registry
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.normalized import AUTOCAST, PREPARED
 from memcore.formats.objects import STARTED, options
-from memcore.formats.python import FREEZES, PARSED, Call, Change, calls, environment, followed
+from memcore.formats.python import CUTS, FREEZES, PARSED, Call, Change, calls, environment, followed
 from memcore.formats.readers import SeveralJobs, flat
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.writing import nested
@@ -28,6 +29,7 @@ from memcore.messages import Message, joined
 from memcore.tools.adapted import checkpointed, of_adapters
 from memcore.tools.altered import of_arguments, of_model, optimizer_of, with_changes
 from memcore.tools.frozen import trained_of
+from memcore.tools.generating import of_generation
 from memcore.tools.loads import (
     ARGUMENT_CLASSES,
     BITS,
@@ -52,14 +54,16 @@ from memcore.tools.loads import (
     trained_lines,
 )
 from memcore.tools.methods import METHOD, REFERENCE, adapts, of_labels
-from memcore.tools.plain_loops import NOTE, WRAPS, of_loop
+from memcore.tools.plain_loops import NOTE, lightning, of_loop, reads
 from memcore.tools.unread import changes_unread
 
-_SERVERS = ("LLM", "EngineArgs", "AsyncEngineArgs")
-_OF_RAY, _RAY = "LLMConfig", "ray.serve.llm"
+SERVED = tuple(each for tool in registry.tools() for each in tool.served)
+"""What loads models to serve them."""
+_OF_RAY, _RAY, _ENGINE = "LLMConfig", "ray.serve.llm", "LLM"
 
 _EACH = "per_device_train_batch_size"
 
+_TRAIN = (*ARGUMENT_CLASSES, *LEARNT, *OTHERS, *TRAINERS)
 Script = tuple[dict[str, Any], tuple[str, ...]]
 
 
@@ -73,7 +77,8 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     around = {name: value for name, value in options().items() if name.startswith(ENVIRONMENT)}
     around |= {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
     prepares = any(each.name == "get_peft_model" and each.of in UNSLOTH for each in found)
-    if prepares or any(each.name in (*ARGUMENT_CLASSES, *LEARNT, *OTHERS, *TRAINERS) for each in found):
+    trains = lightning(found) is None and any(each.name in _TRAIN for each in found)
+    if prepares or trains:
         if STARTED in options():
             return _of_training(_decided(*_training(found, changes)), around)
         jobs = _jobs(found)
@@ -82,18 +87,20 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
             syntaxes, keys, notes = zip(*read, strict=True)
             raise SeveralJobs(keys, [title for title, _ in jobs], syntaxes, notes)
         return read[0]
-    serves = [each for each in found if each.name in _SERVERS and (each.arguments or each.first)]
-    deployed = [_deployed(each) for each in found if each.name == _OF_RAY and _RAY in code]
-    if deployed or (serves and "vllm" in code):
-        serves = deployed or serves
-        keys, notes = _serving(single_call(serves))
-        return "argv", {**keys, **around}, notes
+    serves = list(_serving(code, found))
+    if serves:
+        keys, notes = [{**each, **around} for each, _ in serves], [each for _, each in serves]
+        if len(serves) > 1:
+            raise SeveralJobs(keys, [str(each[""]) for each in keys], ["argv"] * len(keys), notes)
+        return "argv", keys[0], notes[0]
     looped = of_loop(found)
     if looped:
         end = next(each.line for each in looped if each.name == "Trainer")
-        keys, notes = _training(looped, [each for each in changes if each.line <= end and each.to not in WRAPS])
+        left = [each for each in changes if each.line <= end and each.to not in reads(looped)]
+        keys, notes = _training(looped, left)
         return _of_training((keys, (NOTE, *notes)), around)
-    return None
+    generates = of_generation(found)
+    return None if generates is None else ("argv", {**generates[0], **around}, generates[1])
 
 
 def _of_training(script: Script, around: Mapping[str, Any]) -> tuple[str, dict[str, Any], tuple[str, ...]]:
@@ -162,7 +169,7 @@ def _decided(keys: Mapping[str, Any], notes: tuple[str, ...]) -> Script:
 
 def decides(code: str) -> bool:
     """Return whether a script makes the arguments of its trainer or server itself."""
-    makes = {*ARGUMENT_CLASSES, *LEARNT, *(_SERVERS if "vllm" in code else ())}
+    makes = {*ARGUMENT_CLASSES, *LEARNT, *(name for each in SERVED if each.library in code for name in each.names)}
     return any(each.name in makes and (each.arguments or each.hidden) for each in calls(code))
 
 
@@ -233,19 +240,16 @@ def _deployed(call: Call) -> Call:
     return replace(call, arguments={"model": source, **arguments}, hidden=hidden)
 
 
-def _serving(call: Call) -> Script:
-    """vLLM's arguments in Python as those of its command line."""
-    keys: dict[str, Any] = {"": "vllm serve"}
-    given = dict(call.arguments)
-    keys["*"] = given.pop("model", call.first)
-    for name, value in flat(given).items():
-        option, dot, inside = name.partition(".")
-        flag = f"--{option.replace('_', '-')}{dot}{inside}"
-        if isinstance(value, bool):
-            keys[flag if value else f"--no-{flag[2:]}"] = True
-        else:
-            keys[flag] = value
-    return keys, tuple(_hidden([call]))
+def _serving(code: str, found: Sequence[Call]) -> Iterator[Script]:
+    """Yield what loads a model to serve it, as commands do so, and notes; the same command once."""
+    said: list[dict[str, Any]] = []
+    for each in found:
+        call = replace(_deployed(each), name=_ENGINE) if each.name == _OF_RAY and _RAY in code else each
+        served = next((one for one in SERVED if one.library in code and one.is_called(call)), None)
+        keys = {} if served is None else served.as_command(call, found)
+        if keys and keys not in said:
+            said.append(keys)
+            yield keys, tuple(_hidden([call]))
 
 
 def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
@@ -261,7 +265,8 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     model = of_loads(found, told, named="model_name_or_path" in keys, trained=trained)
     base = model.get("model_name_or_path", keys.get("model_name_or_path"))
     adapter, said = of_adapters(found, told, base)
-    keys |= {**adapter, **model, **_shorter({**keys, **adapter}, model)}
+    learns = {METHOD: keys[METHOD]} if METHOD in keys else {}  # a trainer's own, whatever its model's class
+    keys |= {**adapter, **model, **_shorter({**keys, **adapter}, model), **learns}
     keys |= _of_casts(found, keys, changes)
     keys = keys if arguments else {**_of_fields(found), **keys, **of_arguments(changes)}
     keys = {**keys, **_of_model_config(found, told)}
@@ -387,8 +392,10 @@ def _unadapted() -> dict[str, Any]:
 
 def _truncated(found: Sequence[Call]) -> object:
     """The length to which a script's tokenizer cuts its texts; else they are as long as the data's."""
-    given = [each.arguments for each in found if each.arguments.get("truncation", False) not in (False, None)]
-    lengths = {each["max_length"] for each in given if isinstance(each.get("max_length"), int)}
+    given = [each for each in found if each.arguments.get("truncation", False) not in (False, None)]
+    known = [each for each in given if isinstance(each.arguments.get("max_length"), int)]
+    told = [each for each in known if each.name != CUTS] or known
+    lengths = {each.arguments["max_length"] for each in told}
     return lengths.pop() if len(lengths) == 1 else "$max_length"
 
 

@@ -42,7 +42,8 @@ _OF_MODELS = (
 )  # fmt: skip
 """Methods that change nothing, as far as memory goes, and those that are read elsewhere."""
 _OF_TRAINERS = (
-    "train", "evaluate", "predict", "save_model", "save_state", "add_callback", "remove_callback", "pop_callback",
+    "train", "fit", "evaluate", "predict", "save_model", "save_state", "add_callback", "remove_callback",
+    "pop_callback",
     "log", "log_metrics", "save_metrics", "push_to_hub", "create_model_card", "get_train_dataloader",
     "get_eval_dataloader", "is_world_process_zero", "is_local_process_zero", "print", "wait_for_everyone",
 )  # fmt: skip

@@ -128,8 +128,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "vLLM keeps {share} of the GPU during the update": "更新期间 vLLM 占用 GPU 的 {share}",
     "{key} is a key of {method}, so this method is assumed": "{key} 是 {method} 的键，因此按该方法处理",
     "only the update is counted, not generation": "只计更新，不计生成",
+    "texts that are generated at once are not read: one is counted": "同时生成多少条文本未能读出：按一条计",
+    "tokens to generate are not read": "生成多少个 token 未能读出",
+    "{key}: the longest of several is counted: {length}": "{key}：有多个值，按最长的 {length} 计",
     # Keys that became no setting
-    "It calls {count} trainers": "其中调用了 {count} 个训练器",
+    "It describes {count} jobs": "其中描述了 {count} 个任务",
     "It has {count} commands for {jobs} jobs": "其中有 {count} 条命令，即 {jobs} 个任务",
     "append its number to the file name, as in FILE#2, or keep only one: {commands}": (
         "请在文件名后写上编号选择一条（如 FILE#2），或只保留一条：{commands}"

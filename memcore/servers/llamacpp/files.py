@@ -17,6 +17,7 @@ from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
 from memcore.networks.catalog import find_model, known, named
 from memcore.servers.llamacpp.gguf_tensors import layers_in_order
+from memcore.servers.llamacpp.python import SERVED
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.serving.gguf_mixes import WIDER, plain_type
 from memcore.serving.inference import Inference
@@ -34,8 +35,10 @@ def _devices(count: int) -> str | None:
     return ",".join(f"CUDA{number}" for number in range(count)) if count <= 16 else None
 
 
-_FORMAT = re.compile(r"[-_.](?:ud-)?((?:i?q\d\w*)|bf16|f16|f32|mxfp4\w*)(?:-\d{1,6}-of-\d{1,6})?\.gguf$", re.IGNORECASE)
-"""The format that the name of a GGUF file ends with."""
+_FORMAT = re.compile(
+    r"[-_.*](?:ud-)?((?:i?q\d\w*)|bf16|fp?16|fp?32|mxfp4\w*)\*?(?:-\d{1,6}-of-\d{1,6})?\.gguf$", re.IGNORECASE
+)
+"""The format that the name of a GGUF file, or a pattern of names, ends with."""
 
 
 def weights_of(text: str, notes: list[Message]) -> str:
@@ -297,6 +300,7 @@ LLAMA_CPP = Tool(
     engines=("llama.cpp",),
     program="llama-server",
     prefixes=("llama-server", "llama-cli"),
+    served=SERVED,
     tells=("-ngl", "--n-gpu-layers", "-ctk", "-ub", "--n-cpu-moe"),
     model="-hf",
     tag=Inference.quantization,

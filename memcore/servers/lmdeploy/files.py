@@ -10,6 +10,7 @@ from typing import Any
 
 from memcore.config.parallelism import Parallelism
 from memcore.formats.normalized import Normalized
+from memcore.formats.served import Served
 from memcore.formats.tool import Key, Tool
 from memcore.servers.command_lines import in_eight_bits
 from memcore.servers.lmdeploy.settings import LmdeploySettings
@@ -40,6 +41,15 @@ LMDEPLOY = Tool(
     engines=("lmdeploy",),
     program="lmdeploy serve api_server",
     prefixes=("lmdeploy serve", "lmdeploy chat"),
+    served=(
+        Served(
+            names=("pipeline",), library="lmdeploy", program="lmdeploy serve api_server", places=("model_path",),
+            parts={"TurbomindEngineConfig": {}, "PytorchEngineConfig": {"--backend": "pytorch"}},
+            renamed={"block_size": "--cache-block-seq-len"},
+            ignored=("backend_config", "chat_template_config", "log_level", "max_log_len", "model_name", "gen_config"),
+            negates=False,
+        ),
+    ),
     tells=("--cache-max-entry-count", "--session-len", "--quant-policy"),
     model="*",
     keys=(
@@ -58,6 +68,6 @@ LMDEPLOY = Tool(
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("lmdeploy",),
     abbreviates=True,
-    source="lmdeploy, cli/utils.py",
-)
+    source="lmdeploy, cli/utils.py, api.py",
+)  # fmt: skip
 TOOLS = (LMDEPLOY,)
