@@ -478,6 +478,34 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "pass them as well, or the composed config (`python SCRIPT --cfg job`)": (
         "请一并给出这些文件，或给出合成后的配置（`python SCRIPT --cfg job`）"
     ),
+    "found {model}: this file only evaluates with prime-rl, which trains nothing": (
+        "为 {model}：该文件只用 prime-rl 做评估，不做训练"
+    ),
+    "where the file says nothing, prime-rl {version}'s defaults hold": "文件未写之处按 prime-rl {version} 的默认值",
+    "model.ac_offloading.max_inflight_activations: {count} tensors on their way are counted, as prime-rl usually has": (
+        "model.ac_offloading.max_inflight_activations：按 prime-rl 通常的 {count} 个传输中的张量计算"
+    ),
+    "model.fused_lm_head_token_chunk_size: {count} tokens at a time are counted, the default of prime-rl {version}": (
+        "model.fused_lm_head_token_chunk_size：按 prime-rl {version} 默认的每次 {count} 个 token 计算"
+    ),
+    "model.fused_lm_head_token_chunk_size: the loss of logits is counted as a cross-entropy": (
+        "model.fused_lm_head_token_chunk_size：logits 的损失按交叉熵计算"
+    ),
+    "found {count}, which is not a multiple of {gpus} GPUs times micro_batch_size {size}": (
+        "为 {count}，不是 {gpus} 个 GPU 乘以 micro_batch_size {size} 的倍数"
+    ),
+    "adapters of routed experts are not supported yet": "暂不支持路由专家的适配器",
+    "leave experts out": "请去掉 experts",
+    "answers are packed to rows of seq_len tokens, of which a rank is taken to have several in a step": (
+        "回答打包成 seq_len 个 token 的行；按每个 rank 每步有多行计算"
+    ),
+    "prime-rl's own experts are counted as those of transformers": "prime-rl 自己的专家按 transformers 的专家计算",
+    "NeMo Automodel trains a draft model for speculative decoding with it, which is not supported yet": (
+        "NeMo Automodel 用它训练投机解码的草稿模型，暂不支持"
+    ),
+    "to serve the model with one, set --speculative-method and --draft": (
+        "若要带草稿模型部署，请设置 --speculative-method 与 --draft"
+    ),
     "a Lightning class does not describe its network": "Lightning 的类没有说明网络结构",
     "Lightning's Trainer does not describe the network": "Lightning 的 trainer 没有说明网络结构",
     "describe the job with --model and --seq": "请用 --model 与 --seq 描述任务",

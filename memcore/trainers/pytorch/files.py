@@ -31,6 +31,7 @@ from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
 from memcore.trainers.pytorch.flavors import FLAVORS
 from memcore.trainers.pytorch.foundry import FOUNDRY
+from memcore.trainers.pytorch.prime_rl import PRIME_RL
 from memcore.trainers.pytorch.registered import LOSS, REFUSED, ROOM, TELLS, configs, of_launch
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.titan_module import launch, module_of
@@ -338,7 +339,7 @@ TORCHTITAN = Tool(
 )  # fmt: skip
 
 
-TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, FORMER, EASYR1)
+TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, FORMER, EASYR1, PRIME_RL)
 MODULES = {TELLS: configs}
 """Python modules that hold configs, by what tells them."""
 LAUNCHES = (of_launch,)
