@@ -572,9 +572,12 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "bnb_4bit_quant_storage: 4-bit weights are taken to be packed in floats, which FSDP shards": (
         "bnb_4bit_quant_storage：视 4 位权重为打包在浮点数中，FSDP 会切分它们"
     ),
-    "in integers, as where nothing is said, FSDP2 leaves all of them on every GPU, and FSDP1 does not start": (
-        "若打包在整数中（未写明时即如此），FSDP2 让每块 GPU 保留全部权重，FSDP1 则无法启动"
+    "in integers, as where nothing is said, FSDP1 does not start": "若打包在整数中（未写明时即如此），FSDP1 无法启动",
+    "bnb_4bit_quant_storage: FSDP2 leaves all 4-bit weights on every GPU, as they are packed in integers": (
+        "bnb_4bit_quant_storage：4 位权重打包在整数中，FSDP2 让每块 GPU 保留全部权重"
     ),
+    "bfloat16 lets it shard them": "设为 bfloat16 即可切分",
+    "FSDP1 cannot flatten integers": "FSDP1 不能展平整数",
     "hybrid sharding: parameters are sharded within a node": "混合分片：在同一节点内切分参数",
     "set the number of ranks with --dp-shard": "请用 --dp-shard 给出 rank 数",
     "fsdp_auto_wrap_policy is {policy}": "fsdp_auto_wrap_policy 为 {policy}",

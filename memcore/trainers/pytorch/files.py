@@ -27,6 +27,7 @@ from memcore.formats.normalized import (
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.messages import Message, joined
 from memcore.tools.own_keys import DISPATCHER
+from memcore.tools.sharding import PACKED_AS
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
 from memcore.trainers.pytorch.flavors import FLAVORS
@@ -368,6 +369,11 @@ SHARES: Mapping[str, Share] = {
         keys=(
             Key(path=TorchSettings.prepare_model_for_kbit_training, name=PREPARED),
             Key(path=TorchSettings.autocast, name=AUTOCAST),
+            Key(
+                path=TorchSettings.bnb_4bit_quant_storage,
+                name=PACKED_AS,
+                values={"float": "bfloat16", "uint8": "uint8"},
+            ),
         )
     ),
     "axolotl": Share(

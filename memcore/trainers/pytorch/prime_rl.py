@@ -198,8 +198,8 @@ PRIME_RL = Tool(
     syntax="toml",
     engines=("fsdp",),
     implementations=("transformers",),
-    tells=("orchestrator", "trainer.model", "trainer.optim", "optim.lr", "optim.type", "data.seq_len", "deployment.num_train_gpus",
-           "eval.source"),
+    tells=("orchestrator", "trainer.model", "trainer.optim", "optim.lr", "optim.type", "data.seq_len",
+           "deployment.num_train_gpus",           "eval.source"),
     read_only=True,
     model=MODEL,
     keys=(
