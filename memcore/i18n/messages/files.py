@@ -576,6 +576,10 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "bnb_4bit_quant_storage: FSDP2 leaves all 4-bit weights on every GPU, as they are packed in integers": (
         "bnb_4bit_quant_storage：4 位权重打包在整数中，FSDP2 让每块 GPU 保留全部权重"
     ),
+    "generate() of transformers is described by --model and --engine transformers": (
+        "transformers 的 generate() 请用 --model 与 --engine transformers 描述"
+    ),
+    "said by {key:s} in {place}": "由 {place} 中的 {key} 给出",
     "bfloat16 lets it shard them": "设为 bfloat16 即可切分",
     "FSDP1 cannot flatten integers": "FSDP1 不能展平整数",
     "hybrid sharding: parameters are sharded within a node": "混合分片：在同一节点内切分参数",

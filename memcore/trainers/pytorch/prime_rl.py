@@ -44,6 +44,8 @@ _USUAL: Mapping[str, Any] = {
     "deployment.gpus_per_node": 8,
 }  # fmt: skip
 """What its classes take where a file says nothing."""
+_COUNTS = ("model.seq_len", "model.cp", _COPIES, "data.seq_len", "data.batch_size", "data.micro_batch_size",
+           "deployment.num_train_gpus", "deployment.num_train_nodes", "deployment.gpus_per_node")  # fmt: skip
 _LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 """The linear layers among those that LoRA takes where nothing is said; `experts` and two of Nemotron-H follow."""
 _DTYPES: Mapping[str, str] = {"float32": "fp32", "bfloat16": "bf16"}
@@ -67,6 +69,9 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     own = {name.removeprefix(_TRAINER): value for name, value in found.items() if name.startswith(_TRAINER)}
     shared = {"model.seq_len": said["seq_len"]} if "seq_len" in said else {}
     read = {**_USUAL, **shared, **said, **own}
+    for name in _COUNTS:
+        if type(read[name]) is not int or read[name] < 1:
+            raise ConfigError.at(name, "expected a whole number of at least {}, found {!r}", 1, read[name])
     notes = [Message("where the file says nothing, prime-rl {}'s defaults hold", _RELEASE)]
     plain: dict[str, Any] = {
         MODEL: read["model.name"], _FRAMEWORK: "prime-rl", _VERSION: _RELEASE, ENGINE: "fsdp",
@@ -91,7 +96,7 @@ def _of_gpus(read: Mapping[str, Any], found: Mapping[str, Any], plain: dict[str,
     plain[GPUS] = found.get(GPUS, each * nodes if several else read["deployment.num_train_gpus"])
     group = read.get("deployment.nodes_per_fsdp_group")
     copies = nodes // group if several and isinstance(group, int) and group else read[_COPIES]
-    if isinstance(plain[GPUS], int) and isinstance(copies, int) and copies > 1:
+    if isinstance(plain[GPUS], int) and copies > 1:
         plain[_SHARDS] = plain[GPUS] // copies
 
 
@@ -114,6 +119,7 @@ def _of_ranks(read: Mapping[str, Any], plain: dict[str, Any]) -> list[Any]:
     ring = read["model.cp_style"] == "ring"
     plain[_RING if ring else _ULYSSES] = read["model.cp"] if read["model.cp"] != 1 else None
     ranks, gpus = read["model.ep"], plain.get(_SHARDS) or plain[GPUS]
+    gpus = gpus if isinstance(gpus, int) else 1
     if not _routes(plain[MODEL]):
         return []
     if ranks == "auto":
@@ -133,9 +139,9 @@ def _routes(name: object) -> bool:
 
 def _of_dtypes(read: Mapping[str, Any], plain: dict[str, Any]) -> None:
     """Dtypes of weights and of reduced gradients, where optimizer states are, and the optimizer."""
-    stored, reduced = read["model.optimization_dtype"], read["model.reduce_dtype"]
+    stored, reduced = read["model.optimization_dtype"], str(read["model.reduce_dtype"])
     plain |= {_PRECISION: "bf16-mixed" if stored == "float32" else "bf16", _REDUCED: _DTYPES.get(reduced, reduced)}
-    name = read["optim.type"]
+    name = str(read["optim.type"])
     if name not in _OPTIMIZERS:
         raise UnsupportedError.of_value("optim.type", name, Message("supported: {}", joined(", ", _OPTIMIZERS)))
     plain[_OPTIMIZER] = _OPTIMIZERS[name]
@@ -174,7 +180,7 @@ def _of_head(read: Mapping[str, Any], plain: dict[str, Any], *, supervised: bool
 
 def _of_layers(read: Mapping[str, Any], plain: dict[str, Any]) -> None:
     """Attention, adapters, and what of a model with towers trains."""
-    kernel = read["model.attn"]
+    kernel = str(read["model.attn"])
     if kernel not in _KERNELS and kernel not in ("sdpa", "eager"):
         raise UnsupportedError.of_value("model.attn", kernel, Message("supported: {}", joined(", ", _KERNELS)))
     plain |= {_ATTENTION: {"sdpa": "sdpa", "eager": "math"}.get(kernel, "flash"), _FLASH: _KERNELS.get(kernel)}
@@ -182,7 +188,8 @@ def _of_layers(read: Mapping[str, Any], plain: dict[str, Any]) -> None:
         keys = {name: value for name, value in read.items() if name in FREEZES["prime-rl"].keys}
         plain |= trained_parts("prime-rl", keys, plain[MODEL])
         return
-    places = read.get(f"{_LORA}.target_modules", [*_LAYERS, "experts"])
+    said = read.get(f"{_LORA}.target_modules", [*_LAYERS, "experts"])
+    places = said if isinstance(said, list) else [said]
     if "experts" in places and _routes(plain[MODEL]):
         message = "adapters of routed experts are not supported yet; leave experts out"
         raise UnsupportedError.of_value(f"{_LORA}.target_modules", "experts", message)
