@@ -99,7 +99,9 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         share = _share(read, model, experts, shards, tensors if tensor is not None else 1)
         step = (read, share, engine, sizes, micro_batches, num_gpus // (stages * tensors), checkpoints, tensor)
         recipe = with_objective(read, model, engine, recipe_of(*step, keeps=keeps, fake=fake))
-    recipe, sizes = extension.partition(read, engine, share, recipe, sizes | teacher_sizes(read, config, sizes, resolve))
+    recipe, sizes = extension.partition(
+        read, engine, share, recipe, sizes | teacher_sizes(read, config, sizes, resolve)
+    )
     if read.problems:
         raise ConfigError(read.problems)
     return Job(
