@@ -99,18 +99,12 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         share = _share(read, model, experts, shards, tensors if tensor is not None else 1)
         step = (read, share, engine, sizes, micro_batches, num_gpus // (stages * tensors), checkpoints, tensor)
         recipe = with_objective(read, model, engine, recipe_of(*step, keeps=keeps, fake=fake))
-    recipe, sizes = extension.partition(
-        read, engine, share, recipe, sizes | teacher_sizes(read, config, sizes, resolve)
-    )
+    sizes |= teacher_sizes(read, config, sizes, resolve)
+    recipe, sizes = extension.partition(read, engine, share, recipe, sizes)
     if read.problems:
         raise ConfigError(read.problems)
     return Job(
-        config=config,
-        model=model,
-        share=share,
-        engine=engine,
-        recipe=recipe,
-        sizes=sizes,
+        config=config, model=model, share=share, engine=engine, recipe=recipe, sizes=sizes,
         optimizer=optimizer,
         implementation=implementation,
         micro_batches=micro_batches,
@@ -125,7 +119,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         accelerator=accelerator,
         capacity=capacity,
         assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
-    )
+    )  # fmt: skip
 
 
 def _tiled(read: Defaults, model: Model, capacity: int | None, sizes: Mapping[str, int]) -> dict[str, int]:
