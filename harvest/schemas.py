@@ -191,6 +191,16 @@ SCHEMAS: Mapping[str, Schema] = {
         files=("verl/trainer/config.py", "verl/workers/config.py", "verl/workers/*/config.py"),
         classes=("PPOConfig",), nested=True,
     ),
+    "prime-rl": Schema(
+        files=("prime_rl/configs/trainer.py", "prime_rl/configs/sft.py", "prime_rl/configs/rl.py",
+               "prime_rl/configs/shared.py"),
+        classes=("TrainerConfig", "SFTConfig", "RLConfig"), nested=True,
+        below={
+            "trainer": ("TrainerConfig",), "data": ("SFTDataConfig", "FakeDataConfig"),
+            **dict.fromkeys(("optim", "trainer.optim"), ("SGDConfig", "MuonConfig", "SignSGDConfig", "AdamWConfig")),
+            "deployment": ("SingleNodeDeploymentConfig", "MultiNodeDeploymentConfig"),
+        },
+    ),
     "nemo-rl": Schema(files=("examples/configs/*.yaml",), reader=keys_of_yaml),
     "verl-sft": Schema(
         files=("verl/trainer/config/sft_trainer*.yaml", "verl/trainer/config/model/hf_model.yaml",

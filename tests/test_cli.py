@@ -161,6 +161,17 @@ def test_a_config_json_is_a_model(tmp_path):
     assert bare["fits"] is None
 
 
+def test_what_a_file_says_wrong_is_told_by_its_key(tmp_path):
+    """An error of the estimate names the file's key and its line, or the tool whose default it is; a flag holds alone."""
+    path = tmp_path / "lora.yaml"
+    path.write_text("base_model: gpt2\nsequence_len: 64\nmicro_batch_size: 1\ncontext_parallel_size: 3\n")
+    status, _, said = memcore("estimate", path, "--gpus", 3)
+    assert status == 2
+    assert "parallelism.context_parallel_size: found 3" in said
+    assert f"said by context_parallel_size in {path}, line 4" in said
+    assert "said by" not in memcore("estimate", path, "--gpus", 4, "--cp", 2)[2]
+
+
 def test_the_report_in_words(job):
     """Verdict first, then the peak by category, the readings, the step and what was assumed."""
     status, out, _ = memcore("estimate", job)

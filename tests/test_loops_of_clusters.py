@@ -375,13 +375,32 @@ def test_a_composed_config_of_verl_has_classes_of_its_own():
 
 
 def test_what_a_loop_does_without_a_word_is_its_own():
-    """verl's optimizer is what torch.optim takes, EasyR1's is fused, and Megatron Bridge's preset of FP8 gathers in FP8."""
+    """verl's optimizer is what torch.optim takes, EasyR1's is fused, and Megatron Bridge's preset of FP8 gathers in FP8.
+
+    prime-rl's optimizer states are on the host but for the step.
+    """
     sharded = {"model": "gpt2", "training": {"sequence_length": 64}, "hardware": {"num_gpus": 2}}
-    for framework, kernel in (("verl", "foreach"), ("x", "fused")):
+    for framework, kernel in (("verl", "foreach"), ("transformers", "fused")):
         found = estimate(Config.from_dict({**sharded, "engine": {"type": "fsdp", "framework": framework}}))
         assert {each.path: each.value for each in found.assumptions}["training.optimizer.implementation"] == kernel
     text = "python3 -m verl.trainer.main config=examples/config.yaml worker.actor.model.model_path=Qwen/Qwen3-0.6B"
     assert imported(text).config["training"]["optimizer"]["implementation"] == "fused"
+    toml = "[model]\nname = 'gpt2'\n[model.ac_offloading]\n[data]\nseq_len = 64\nbatch_size = 8\n[optim]\nlr = 1e-5\n"
+    read = imported(toml)
+    assert (read.tool.name, read.config["training"]["gradient_accumulation_steps"]) == ("prime-rl", 8)
+    on_host, kept = (
+        estimate(Config.from_dict({**read.config, "training": {**read.config["training"], "offload": offload}})).ranks[
+            0
+        ]
+        for offload in ({"optimizer": "cpu"}, {})
+    )
+    states = kept.persistent.states
+    assert kept.persistent.before_step - on_host.persistent.before_step == states
+    assert (
+        kept.persistent.before_step + kept.persistent.stepping
+        == on_host.persistent.before_step + on_host.persistent.stepping
+    )
+    assert sum(each.bytes for each in on_host.host if each.rule == "host_state") == pytest.approx(states, rel=0.01)
     bridge = {"type": "megatron", "framework": "megatron-bridge"}
     job = {**sharded, "training": {"sequence_length": 64, "precision": "fp8-mixed"}}
     sizes = {

@@ -166,15 +166,19 @@ def test_fp8_keeps_nothing_of_its_inputs():
 
 
 def test_fsdp_shards_packed_matrices_and_no_maxima():
-    """The packed numbers of a rank are a part of them; what lies beside them every rank has in full."""
-    two = memcore.estimate(job("nf4") | {"engine": {"type": "fsdp"}, "hardware": {"num_gpus": 2}})
-    entries = two.ranks[0].initial.entries
-    scales = sum(entry.bytes for entry in entries if entry.rule == "quantization_scales")
-    packed = sum(
-        entry.bytes for entry in entries if entry.rule == "parameter" and entry.module.endswith("_proj.weight")
-    )
-    assert scales == 2 * sum(4 * maxima(count) for count in LINEARS)
-    assert packed == 2 * sum(count // 4 for count in LINEARS)
+    """The packed numbers of a rank are a part of them unless they are integers; what lies beside them is whole."""
+    for storage, part in (("float", 4), ("uint8", 2)):
+        engine = {"type": "fsdp", "bnb_4bit_quant_storage": storage}
+        rank = memcore.estimate(job("nf4") | {"engine": engine, "hardware": {"num_gpus": 2}}).ranks[0]
+        entries = rank.initial.entries
+        scales = sum(entry.bytes for entry in entries if entry.rule == "quantization_scales")
+        packed = sum(
+            entry.bytes for entry in entries if entry.rule == "parameter" and entry.module.endswith("_proj.weight")
+        )
+        assert scales == 2 * sum(4 * maxima(count) for count in LINEARS)
+        assert packed == 2 * sum(count // part for count in LINEARS)
+        gathered = {block.module for block in rank.program.blocks if block.rule == "unsharded_parameter"}
+        assert any(module.endswith("q_proj.weight") for module in gathered) == (storage == "float")
 
 
 def test_trainable_parts():

@@ -19,6 +19,8 @@ _BACKENDS: Mapping[str, tuple[str, str]] = {
 }  # fmt: skip
 """What each runs, and the key of its model."""
 _ITS_OWN: Mapping[str, Mapping[str, Any]] = {"vllm": {"--gpu-memory-utilization": 0.9}}
+_RENAMED: Mapping[str, str] = {"--lmdeploy_vision_batch_size": "--vision-max-batch-size"}
+"""Flags that are not called as the engine's (swift/infer_engine/lmdeploy_engine.py: `VisionConfig`)."""
 _DTYPE = "--torch_dtype"
 _WITHOUT_MEMORY = frozenset({
     "--host", "--port", "--max_new_tokens", "--temperature", "--top_p", "--top_k", "--stream", "--val_dataset",
@@ -43,7 +45,8 @@ def deployed(found: Mapping[str, Any]) -> dict[str, Any] | None:
     if backend not in _BACKENDS:
         raise UnsupportedError(
             "--infer_backend",
-            "found {!r}; supported for `swift deploy` and `swift infer`: vllm, sglang, lmdeploy",
+            "found {!r}; supported for `swift deploy` and `swift infer`: vllm, sglang, lmdeploy; "
+            "generate() of transformers is described by --model and --engine transformers",
             backend,
         )
     program, model = _BACKENDS[backend]
@@ -53,7 +56,8 @@ def deployed(found: Mapping[str, Any]) -> dict[str, Any] | None:
     for name, value in found.items():
         own = name.startswith(f"--{backend}_")
         if own and value not in _OFF:
-            keys[f"--{name[len(backend) + 3 :].replace('_', '-')}"] = _ON.get(value, value)
+            flag = _RENAMED.get(name, f"--{name[len(backend) + 3 :].replace('_', '-')}")
+            keys[flag] = _ON.get(value, value)
         elif name == _DTYPE:
             keys["--dtype"] = value
         elif not own and name and name not in _WITHOUT_MEMORY:

@@ -51,7 +51,7 @@ def _hosted(job: Job, weight: Weight, path: str, count: int, *, parameters: bool
         yield _entry(job, "host_gradient", path, shape, dtype, count, ALWAYS)
     states = [(found, own) for _, found, own in job.optimizer.states_of(axes, job.sizes, weight.kind, weight.name)]
     hosted = list(job.optimizer.hosted_of(axes, job.sizes, weight.kind, weight.name))
-    for found, own in hosted + (states if job.recipe.sharding.offloaded else []):
+    for found, own in hosted + (states if job.recipe.sharding.offloaded or job.optimizer.fetched else []):
         yield _entry(job, "host_state", path, found, own or dtype, count, _FROM_FIRST_STEP)
 
 

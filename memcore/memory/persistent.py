@@ -84,7 +84,7 @@ class Persistent:
 
     def resident(self) -> Iterator[Entry]:
         """Yield what is there before the first step."""
-        if self.job.optimizer.from_start:
+        if self.job.optimizer.from_start and not self.job.optimizer.fetched:
             yield from self._state_entries(_ALWAYS)
         for each in (each for each in self.stored if each.size):
             yield self._entry("parameter", each.path, each.shape, each.dtype, each.count, _ALWAYS)
@@ -94,10 +94,15 @@ class Persistent:
 
     def optimizer_states(self) -> Iterator[Entry]:
         """Yield what the first optimizer step adds."""
-        if not self.job.optimizer.from_start:
-            yield from self._state_entries(_FROM_FIRST_STEP)
+        if not self.job.optimizer.fetched:
+            yield from self._late_entries(_FROM_FIRST_STEP)
+
+    def _late_entries(self, lifetime: str) -> Iterator[Entry]:
+        """Yield the optimizer's states that are not there from the start, and counts of steps."""
+        if not self.job.optimizer.from_start or self.job.optimizer.fetched:
+            yield from self._state_entries(lifetime)
         if self.job.implementation.step_on_device and self.stored:
-            yield self._entry("step_count", "optimizer", (), "fp32", self._tensors, _FROM_FIRST_STEP)
+            yield self._entry("step_count", "optimizer", (), "fp32", self._tensors, lifetime)
 
     def _state_entries(self, lifetime: str) -> Iterator[Entry]:
         """Yield the optimizer's states, and what they share."""
@@ -149,7 +154,13 @@ class Persistent:
             yield self._entry("gradient_norm", "optimizer", (self._tensors,), "fp32", 1, _CLIPPING)
 
     def step_entries(self) -> Iterator[Entry]:
-        """Temporaries of the optimizer's step, when there is most."""
+        """Yield what the optimizer's step needs when there is most: temporaries, and states that come for it."""
+        if self.job.optimizer.fetched:
+            yield from self._late_entries(_OPTIMIZING)
+        yield from self._temporaries()
+
+    def _temporaries(self) -> Iterator[Entry]:
+        """Yield temporaries of the step, when there is most."""
         how = self.job.implementation
         alone = self._one_by_one(Implementation(times=how.alone)) if how.alone else ()
         yield from max(list(alone), list(self._at_once(how)), key=lambda found: sum(each.bytes for each in found))
@@ -224,14 +235,15 @@ class Persistent:
         each = [stored.size for stored in self._in_order() if stored.size]
         learning = list(self._in_order(learning=True))
         states = {id(stored): _state_sizes(self.job, stored) for stored in self.stored if stored.learning}
+        made, fetched = [size for one in learning for size in states[id(one)]], self.job.optimizer.fetched
         buffers = self._blocks(self.tensors)
         received = [entry.each for entry in self.receive_buffers() for _ in range(entry.copies)]
         wrapped = list(self._wrapped()) if self.job.engine.flat and not self.job.recipe.fake else []
         return BlocksAroundStep(
             resident=[*(() if wrapped else each), *buffers, *received],
             wrapped=wrapped,
-            states=[size for stored in learning for size in states[id(stored)]],
-            temporaries=list(self._passing(learning)),
+            states=[] if fetched else made,
+            temporaries=[*(made if fetched else ()), *self._passing(learning)],
             keeps_gradients=self.job.recipe.keeps_gradients,
         )
 
@@ -264,7 +276,7 @@ class Persistent:
             yield from [stored.size for stored in learning] * count
             yield from self._blocks(self._stepping())
         else:
-            for entry in self.step_entries():
+            for entry in self._temporaries():
                 yield from [entry.each] * entry.copies
 
     def _blocks(self, buffers: Sequence[Buffer]) -> Iterator[int]:
@@ -387,7 +399,7 @@ def persistent(job: Job) -> Persistent:
         stored=stored,
         tensors=tuple(tensors),
         parameters=sum(each.count * each.size for each in stored),
-        states=states + shared + aligned(ITEMSIZE["fp32"]) * steps,
+        states=0 if job.optimizer.fetched else states + shared + aligned(ITEMSIZE["fp32"]) * steps,
         buffers=bytes_of(tensors, job),
         received=_received(job),
         workspaces=0 if recipe.fake else 2 * sum(aligned(size) for _, size in matmul_workspaces(job.accelerator)),

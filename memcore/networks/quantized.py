@@ -77,14 +77,14 @@ class QuantizationState:
 
 
 def quantized(
-    model: Model, storage: str, dtype: str, values: int, *, head: bool = False, experts: bool = False
+    model: Model, storage: str, dtype: str, values: int, *, head: bool = False, experts: bool = False, ranks: str = "z"
 ) -> Model:
     """The model with the linear layers of decoder and towers quantized, `values` numbers in each element of `dtype`.
 
     With `head` the output head too, if it is no embedding; with `experts` the matrices of routed experts, which are
-    linear layers of their own in transformers 4.
+    linear layers of their own in transformers 4. `ranks`: over which FSDP shards them.
     """
-    how = _How(storage, dtype, values, experts)
+    how = _How(storage, dtype, values, experts, ranks)
     quantize = partial(_quantized, how=how)
     network = with_layers(model.network, quantize)
     embedding_and_head = network.embedding_and_head
@@ -103,20 +103,21 @@ class _How(NamedTuple):
     dtype: str
     values: int
     experts: bool
+    ranks: str
 
 
 def _quantized(part: Any, how: _How) -> Any:
     if isinstance(part, Linear):
         if part.module != "linear":
             return part
-        return replace(part, quantized=how.storage, dtype=how.dtype, packs=how.values)
+        return replace(part, quantized=how.storage, dtype=how.dtype, packs=how.values, ranks=how.ranks)
     if isinstance(part, tuple):
         return tuple(_quantized(item, how) for item in part)
     if is_dataclass(part) and not isinstance(part, (Weight, type)):
         changed = {item.name: _quantized(getattr(part, item.name), how) for item in fields(part) if item.init}
         if isinstance(part, Experts) and how.experts:
             changed["experts"] = tuple(
-                replace(weight, quantized=how.storage, dtype=how.dtype, packs=how.values)
+                replace(weight, quantized=how.storage, dtype=how.dtype, packs=how.values, ranks=how.ranks)
                 if len(weight.axes) == _STACKED
                 else weight
                 for weight in part.experts

@@ -32,7 +32,7 @@ class Weight:
     packs: int = 1
     """Numbers in each stored element."""
     ranks: str = "z"
-    """The symbol of how many ranks FSDP shards it over."""
+    """The symbol of how many ranks FSDP shards it over; empty: every rank has all of it."""
     cut: int = 0
     """The axis that FSDP shards."""
     precise: bool = False
@@ -166,6 +166,8 @@ class Linear:
     quantized: str | None = None
     """Its matrix is stored in few bits, `packs` numbers in each element of `dtype`."""
     packs: int = 1
+    ranks: str = "z"
+    """As of its matrix (`Weight.ranks`)."""
     adapter_ranks: Axis = "ra"
     """The width between the matrices of its adapter, where several share one (LitGPT)."""
     adapter_outer: Shape | None = None
@@ -203,6 +205,7 @@ class Linear:
             self.dtype,
             quantized=self.quantized,
             packs=self.packs,
+            ranks=self.ranks,
         )
         if self.bias:
             yield Weight(f"{self.name}.bias", (self.outer,), kind, split="outer" if self.split == "outer" else None)

@@ -137,6 +137,8 @@ class Optimizer:
     """States are there before the first step."""
     on_host: bool = False
     """States and step are on the host."""
+    fetched: bool = False
+    """States are on the host, but for the step, which is on the GPU."""
 
     def states_of(
         self,

@@ -460,8 +460,13 @@ def same_bytes(normalized: dict[str, Any], *flags: str) -> tuple[Message, ...]:
 
 
 def _sglang(found: Mapping[str, Any]) -> Normalized:
-    """SGLang's flags; `--model` is short for `--model-path` (server_args.py)."""
+    """SGLang's flags; `--model` is short for `--model-path` (server_args.py), which `sglang serve` takes bare, too.
+
+    Source: SGLang 0.5.23, cli/serve.py (`_normalize_positional_model_path`).
+    """
     _raise_elsewhere(found)
+    if "*" in found:
+        found = {"--model-path": found["*"], **found}
     normalized = _named(found, "SGLang", "--model-path")
     cache = str(normalized.get("--kv-cache-dtype"))
     if cache in _SGLANG_CACHES:

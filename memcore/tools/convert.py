@@ -372,6 +372,8 @@ def _tells(found: Mapping[str, Any], key: str, values: str) -> bool:
 
 _COMPOSED: Mapping[str, str] = {
     "exp_manager": "NeMo 1 configs are not supported yet; describe the job with flags and --engine megatron",
+    "recipe_args.target_model_name_or_path": "NeMo Automodel trains a draft model for speculative decoding with it, "
+    "which is not supported yet; to serve the model with one, set --speculative-method and --draft",
     "defaults": "Hydra composes these files into one; "
     "pass them as well, or the composed config (`python SCRIPT --cfg job`)",
     "model.class_path": "a Lightning class does not describe its network; describe the job with --model and --seq",

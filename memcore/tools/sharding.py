@@ -63,22 +63,29 @@ def packed_as(config: Config) -> Mapping[str, Any]:
     return {PACKED_AS: "float16" if str(config[Training.precision]).startswith("fp16") else "bfloat16"}
 
 
-def of_packing(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what is said of 4-bit weights that FSDP, of which the version is known, does not shard as they are packed.
+def of_packing(normalized: dict[str, Any]) -> tuple[str, ...]:
+    """Settle how 4-bit weights are packed where FSDP does not shard integers; return what is said of it.
 
     Sources: trl/trainer/utils.py since 0.26 (`get_quantization_config`) and transformers, utils/quantization_config.py
     (`uint8` where nothing is said); accelerate since 1.14, utils/fsdp_utils.py (`incompatible_params4bit`);
     torch/distributed/fsdp/_flat_param.py ("Cannot flatten integer dtype tensors").
     """
-    packed = str(found.get(PACKED_AS))
-    if VERSION not in found or found.get("load_in_4bit") is not True or "float" in packed:
+    packed = str(normalized.pop(PACKED_AS, None))
+    if VERSION not in normalized or normalized.get("load_in_4bit") is not True or "float" in packed:
         return ()
-    return (_IN_INTEGERS,)
+    if str(normalized[VERSION]) != _PER_PARAMETER:
+        return (_IN_INTEGERS,)
+    normalized[PACKED_AS] = "uint8"
+    return (_WHOLE,)
 
 
 _IN_INTEGERS = (
     "bnb_4bit_quant_storage: 4-bit weights are taken to be packed in floats, which FSDP shards; in integers, as where "
-    "nothing is said, FSDP2 leaves all of them on every GPU, and FSDP1 does not start"
+    "nothing is said, FSDP1 does not start"
+)
+_WHOLE = (
+    "bnb_4bit_quant_storage: FSDP2 leaves all 4-bit weights on every GPU, as they are packed in integers; "
+    "bfloat16 lets it shard them"
 )
 SEVERAL = "several processes without FSDP or DeepSpeed: treated as DDP"
 

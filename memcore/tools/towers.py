@@ -73,6 +73,11 @@ FREEZES: Mapping[str, Freezes] = {
         within="vision|visual|image_encoder",
         source="NeMo Automodel 0.5, components/utils/model_utils.py (`apply_parameter_freezing`)",
     ),
+    "prime-rl": Freezes(
+        parts={"model.vlm.freeze_vision_encoder": SEEING},
+        unless=("model.vlm.freeze_vision_encoder",),
+        source="prime-rl 0.8.0, trainer/model.py (`freeze_vision_encoder`, of text alone too)",
+    ),
     "qwen-vl": Freezes(
         parts={"tune_mm_vision": TOWER, "tune_mm_mlp": PROJECTOR},
         language="tune_mm_llm",

@@ -161,12 +161,17 @@ def _run(given: Sequence[str]) -> int:
         # The options of a command may stand anywhere among its files.
         options = parser.parse_intermixed_args(list(alone(given[1:], parser)))
         with _fitting(name, options):
-            if not sys.stderr.isatty():
-                return command.run(options)
-            from memcore.faces.cli.waiting import waiting  # noqa: PLC0415 - a pipe sees nothing of it
+            try:
+                if not sys.stderr.isatty():
+                    return command.run(options)
+                from memcore.faces.cli.waiting import waiting  # noqa: PLC0415 - a pipe sees nothing of it
 
-            with waiting(name):
-                return command.run(options)
+                with waiting(name):
+                    return command.run(options)
+            except MemcoreError as error:
+                from memcore.faces.cli.describing import with_origins  # noqa: PLC0415 - only of a mistake
+
+                raise with_origins(error, options) from None
     if name in _SAID_OTHERWISE:
         return _run([*given[1:2], _SAID_OTHERWISE[name]])
     if _is_job(name):

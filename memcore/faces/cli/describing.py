@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from memcore.config.schema import Setting
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
-from memcore.errors import ConfigError, Problem, UnsupportedError
+from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError, problems_of
 from memcore.faces.cli.command import EXAMPLE, count, lacking
 from memcore.faces.cli.fetching import add_fetch, looks_like_a_file, needs_fetch, with_fetched
 from memcore.formats.content import content, described
@@ -366,6 +367,32 @@ def origins_of(options: argparse.Namespace) -> Mapping[str, list[dict[str, Any]]
 
     flags = {path: text for path in SETTINGS if (text := vars(options)[path]) is not None}
     return origins(options.sources, _gpus(flags), flags, dict(options.set)).to_dict()
+
+
+def with_origins(error: MemcoreError, options: argparse.Namespace) -> MemcoreError:
+    """Return what is wrong with a job, with the keys of its files that say it.
+
+    Of a setting that a flag has as well, the flag is what is wrong.
+    """
+    wrong = {each.path for each in problems_of(error)} & SETTINGS.keys()
+    flags = {path for path in wrong if vars(options).get(path) is not None}
+    if not getattr(options, "sources", ()) or wrong <= flags:
+        return error
+    try:
+        found = origins_of(options)
+    except MemcoreError:
+        return error
+    whose = {row["path"]: row["because"] for row in found["assumed"]}
+    for row in (row for row in found["read"] if row["key"] != row["path"]):
+        place = row["file"] if row["line"] is None else Message("{}, line {}", row["file"], row["line"])
+        whose[row["path"]] = Message("said by {} in {}", row["key"], place)
+    told = [
+        replace(each, message=joined("; ", (each.message, whose[each.path])))
+        if each.path in whose and each.path not in flags
+        else each
+        for each in problems_of(error)
+    ]
+    return UnsupportedError(told[0].path, told[0].message) if isinstance(error, UnsupportedError) else ConfigError(told)
 
 
 def _gpus(flags: Mapping[str, str]) -> int | None:

@@ -481,6 +481,34 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "pass them as well, or the composed config (`python SCRIPT --cfg job`)": (
         "请一并给出这些文件，或给出合成后的配置（`python SCRIPT --cfg job`）"
     ),
+    "found {model}: this file only evaluates with prime-rl, which trains nothing": (
+        "为 {model}：该文件只用 prime-rl 做评估，不做训练"
+    ),
+    "where the file says nothing, prime-rl {version}'s defaults hold": "文件未写之处按 prime-rl {version} 的默认值",
+    "model.ac_offloading.max_inflight_activations: {count} tensors on their way are counted, as prime-rl usually has": (
+        "model.ac_offloading.max_inflight_activations：按 prime-rl 通常的 {count} 个传输中的张量计算"
+    ),
+    "model.fused_lm_head_token_chunk_size: {count} tokens at a time are counted, the default of prime-rl {version}": (
+        "model.fused_lm_head_token_chunk_size：按 prime-rl {version} 默认的每次 {count} 个 token 计算"
+    ),
+    "model.fused_lm_head_token_chunk_size: the loss of logits is counted as a cross-entropy": (
+        "model.fused_lm_head_token_chunk_size：logits 的损失按交叉熵计算"
+    ),
+    "found {count}, which is not a multiple of {gpus} GPUs times micro_batch_size {size}": (
+        "为 {count}，不是 {gpus} 个 GPU 乘以 micro_batch_size {size} 的倍数"
+    ),
+    "adapters of routed experts are not supported yet": "暂不支持路由专家的适配器",
+    "leave experts out": "请去掉 experts",
+    "answers are packed to rows of seq_len tokens, of which a rank is taken to have several in a step": (
+        "回答打包成 seq_len 个 token 的行；按每个 rank 每步有多行计算"
+    ),
+    "prime-rl's own experts are counted as those of transformers": "prime-rl 自己的专家按 transformers 的专家计算",
+    "NeMo Automodel trains a draft model for speculative decoding with it, which is not supported yet": (
+        "NeMo Automodel 用它训练投机解码的草稿模型，暂不支持"
+    ),
+    "to serve the model with one, set --speculative-method and --draft": (
+        "若要带草稿模型部署，请设置 --speculative-method 与 --draft"
+    ),
     "a Lightning class does not describe its network": "Lightning 的类没有说明网络结构",
     "Lightning's Trainer does not describe the network": "Lightning 的 trainer 没有说明网络结构",
     "describe the job with --model and --seq": "请用 --model 与 --seq 描述任务",
@@ -547,9 +575,16 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "bnb_4bit_quant_storage: 4-bit weights are taken to be packed in floats, which FSDP shards": (
         "bnb_4bit_quant_storage：视 4 位权重为打包在浮点数中，FSDP 会切分它们"
     ),
-    "in integers, as where nothing is said, FSDP2 leaves all of them on every GPU, and FSDP1 does not start": (
-        "若打包在整数中（未写明时即如此），FSDP2 让每块 GPU 保留全部权重，FSDP1 则无法启动"
+    "in integers, as where nothing is said, FSDP1 does not start": "若打包在整数中（未写明时即如此），FSDP1 无法启动",
+    "bnb_4bit_quant_storage: FSDP2 leaves all 4-bit weights on every GPU, as they are packed in integers": (
+        "bnb_4bit_quant_storage：4 位权重打包在整数中，FSDP2 让每块 GPU 保留全部权重"
     ),
+    "generate() of transformers is described by --model and --engine transformers": (
+        "transformers 的 generate() 请用 --model 与 --engine transformers 描述"
+    ),
+    "said by {key:s} in {place}": "由 {place} 中的 {key} 给出",
+    "bfloat16 lets it shard them": "设为 bfloat16 即可切分",
+    "FSDP1 cannot flatten integers": "FSDP1 不能展平整数",
     "hybrid sharding: parameters are sharded within a node": "混合分片：在同一节点内切分参数",
     "set the number of ranks with --dp-shard": "请用 --dp-shard 给出 rank 数",
     "fsdp_auto_wrap_policy is {policy}": "fsdp_auto_wrap_policy 为 {policy}",

@@ -125,6 +125,10 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "{family} did not upcast its logits before transformers 4.49": (
         "transformers 4.49 之前 {family} 不把 logits 转为 fp32"
     ),
+    "{loss} is part of the model, and {code} leaves the loss to the trainer": (
+        "{loss} 是模型的一部分，而 {code} 把损失留给训练器"
+    ),
+    "choose cross-entropy, or no shared experts": "请改用 cross-entropy，或去掉专家并行",
     "leave out training.loss_shift": "请去掉 training.loss_shift",
     "found 'cut-cross-entropy' with hidden states in {dtype}": "值为 'cut-cross-entropy'，而隐藏状态为 {dtype}",
     "it supports bf16 and fp16": "支持 bf16 和 fp16",

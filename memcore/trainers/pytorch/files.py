@@ -27,10 +27,12 @@ from memcore.formats.normalized import (
 from memcore.formats.tool import Key, Meaning, Share, Tool
 from memcore.messages import Message, joined
 from memcore.tools.own_keys import DISPATCHER
+from memcore.tools.sharding import PACKED_AS
 from memcore.trainers.pytorch.automodel import AUTOMODEL
 from memcore.trainers.pytorch.easyr1 import EASYR1
 from memcore.trainers.pytorch.flavors import FLAVORS
 from memcore.trainers.pytorch.foundry import FOUNDRY
+from memcore.trainers.pytorch.prime_rl import PRIME_RL
 from memcore.trainers.pytorch.registered import LOSS, REFUSED, ROOM, TELLS, configs, of_launch
 from memcore.trainers.pytorch.settings import TorchSettings
 from memcore.trainers.pytorch.titan_module import launch, module_of
@@ -338,7 +340,7 @@ TORCHTITAN = Tool(
 )  # fmt: skip
 
 
-TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, FORMER, EASYR1)
+TOOLS = (TORCHTITAN, TORCHTUNE, AUTOMODEL, FOUNDRY, VERL, VERL_SFT, FORMER, EASYR1, PRIME_RL)
 MODULES = {TELLS: configs}
 """Python modules that hold configs, by what tells them."""
 LAUNCHES = (of_launch,)
@@ -367,6 +369,11 @@ SHARES: Mapping[str, Share] = {
         keys=(
             Key(path=TorchSettings.prepare_model_for_kbit_training, name=PREPARED),
             Key(path=TorchSettings.autocast, name=AUTOCAST),
+            Key(
+                path=TorchSettings.bnb_4bit_quant_storage,
+                name=PACKED_AS,
+                values={"float": "bfloat16", "uint8": "uint8"},
+            ),
         )
     ),
     "axolotl": Share(

@@ -107,6 +107,8 @@ class Framework:
     """It checkpoints by wrapping layers, of which transformers knows nothing: a KV cache stays on. Until September 2023
     llama-recipes left it on (meta-llama/llama-cookbook#165), and transformers' caches were tuples then."""
 
+    fetches_states: bool = False
+    """Optimizer states on the host come to the GPU for the step (prime-rl, trainer/optim/state_offload.py)."""
     folds_words: bool = False
     """Its fused head has some words at a time (`memcore.layers.fused_head`)."""
 
@@ -163,7 +165,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
         schedule="dualpipev",
         partition=sparing_ends,
     ),
-    "prime-rl": replace(_LOOP, upcasts_logits=True, folds_words=True),
+    "prime-rl": replace(_LOOP, upcasts_logits=True, folds_words=True, fetches_states=True),
     "verl": replace(TRAINER, step="foreach"),  # workers/config/optimizer.py, `build_optimizer`: torch.optim's choice
     "unsloth": replace(TRAINER, implementation="unsloth"),  # FastLanguageModel patches the layers and the loss
     "llama-recipes": Framework(exempts_embeddings=False, step="foreach", wraps_layers=True),

@@ -52,12 +52,25 @@ def quantized_model(read: Defaults, model: Model, engine: Engine) -> Model:
     if not engine.shards:
         head = framework_of(read).quantizes_head
         return quantized(model, storage, row.dtype, ITEMSIZE[row.dtype] * 8 // bits, head=head, experts=experts)
-    if bits == 8:
-        read.refuse(
-            path, "found {!r}; FSDP cannot shard bitsandbytes' 8-bit matrices; allowed: {}", storage, "nf4, nf4-double"
-        )
-    dtype = stored_dtype(read, engine)
-    return quantized(model, storage, dtype, ITEMSIZE[dtype] * 8 // bits, experts=experts)
+    dtype, ranks = _as_sharded(read, engine)
+    return quantized(model, storage, dtype, ITEMSIZE[dtype] * 8 // bits, experts=experts, ranks=ranks)
+
+
+def _as_sharded(read: Defaults, engine: Engine) -> tuple[str, str]:
+    """Return the dtype in which matrices are packed, and over which ranks they are sharded (`Weight.ranks`).
+
+    FSDP2 shards no integers: every rank has all of them, and no hook gathers them (accelerate 1.15,
+    utils/fsdp_utils.py, `fsdp2_prepare_model`: `incompatible_params4bit`).
+    """
+    storage, path = str(read.given(Training.quantization)), TorchSettings.bnb_4bit_quant_storage
+    if STORAGES[storage].bits == 8:
+        message = "found {!r}; FSDP cannot shard bitsandbytes' 8-bit matrices; allowed: {}"
+        read.refuse(Training.quantization, message, storage, "nf4, nf4-double")
+    if read.given(path) != "uint8":
+        return stored_dtype(read, engine), "z"
+    if engine.flat:
+        read.refuse(path, "FSDP1 cannot flatten integers; allowed: {}", "float")
+    return STORAGES[storage].dtype, ""
 
 
 def _with_experts(read: Defaults, model: Model) -> Model:

@@ -61,9 +61,11 @@ class Fsdp(Runtime):
             rest = tower_weights
         else:
             rest = (*tower_weights, *weights)
+        whole = self._ignored("root", "", rest)
+        rest = [weight for weight in rest if weight.ranks]
         if rest:
             self._groups["root"] = Group(self, self._context, "root", "", rest, sharding.root_reshards)
-        return {name: found for group in self._groups.values() for name, found in group.parameters.items()}
+        return {**whole, **{name: found for group in self._groups.values() for name, found in group.parameters.items()}}
 
     def unit(
         self, unit: str, label: str, path: str, weights: Sequence[Weight], repeats: str | None = None
@@ -76,12 +78,18 @@ class Fsdp(Runtime):
             reshard = False
         dense = [weight for weight in weights if weight.ranks == "z"]
         self._groups[unit] = Group(self, self._context, label, path, dense, reshard)
-        routed = [weight for weight in weights if weight.ranks != "z"]
+        routed = [weight for weight in weights if weight.ranks not in ("z", "")]
+        whole = self._ignored(label, path, weights)
         if not routed:
-            return self._groups[unit].parameters
+            return {**self._groups[unit].parameters, **whole}
         experts = self._groups[_experts(unit)] = Group(self, self._context, f"{label}'s experts", path, routed, reshard)
         self._repeats[_experts(unit)] = repeats
-        return {**self._groups[unit].parameters, **experts.parameters}
+        return {**self._groups[unit].parameters, **experts.parameters, **whole}
+
+    def _ignored(self, label: str, path: str, weights: Sequence[Weight]) -> Mapping[str, Parameter]:
+        """Return the parameters that no hook knows, since every rank has all of them (`ignored_params`)."""
+        whole = [weight for weight in weights if not weight.ranks]
+        return Group(self, self._context, label, path, whole, False).parameters if whole else {}
 
     def cast(self, x: Tensor) -> Tensor:
         """A mixed-precision policy casts inputs of every unit to the compute dtype (`FSDPState._pre_forward`)."""

@@ -24,6 +24,8 @@ GATHER, REDUCE = "all-gather", "reduce-scatter"
 def sharded(weight: Weight) -> tuple[Shape, ...]:
     """Return one rank's part of a parameter: of its first axis, or of the one that its placement names, rounded up."""
     axes, cut = weight.stored_axes, weight.cut
+    if not weight.ranks:
+        return axes
     part: Shape = (Quotient(axes[cut], weight.ranks),)
     return (*axes[:cut], part, *axes[cut + 1 :])
 

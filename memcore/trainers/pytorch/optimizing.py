@@ -59,6 +59,8 @@ def optimizer_of(read: Defaults, engine: Engine, *, fake: bool) -> tuple[Optimiz
         ) else how
     if read.given(TorchSettings.optimizer_in_bwd):
         read.refuse(Training.offload.optimizer, "the step on the host runs after the backward pass")
+    if framework_of(read).fetches_states:
+        return replace(row, fetched=True), how
     return replace(row, on_host=True, maps=0), Implementation()
 
 

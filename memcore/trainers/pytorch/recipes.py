@@ -246,7 +246,13 @@ def _shift(read: Defaults, code: LayerCode, word: str) -> str:
             "chunked is supported only inside the model; allowed: {}",
             "cross-entropy-fp32, cross-entropy",
         )
-    if word in KERNELS and shift != "model":
+    if word in KERNELS and not code.computes_loss:
+        said = (
+            "{!r} is part of the model, and {} leaves the loss to the trainer; "
+            "choose cross-entropy, or no shared experts"
+        )
+        read.refuse(Training.loss, said, word, code.title)
+    elif word in KERNELS and shift != "model":
         read.refuse(Training.loss, "{!r} is part of the model; leave out training.loss_shift", word)
     return shift
 

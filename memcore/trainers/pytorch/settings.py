@@ -212,6 +212,21 @@ class TorchSettings(Section, path="engine", engines=_FSDP):
         engines=("none", "ddp", "fsdp"),
         advanced=True,
     )
+    bnb_4bit_quant_storage = setting(
+        Choice(
+            ("float", "uint8"),
+            {
+                "float": "in the dtype of the other parameters, with which FSDP shards them",
+                "uint8": "in bytes, bitsandbytes' default, of which FSDP2 leaves all on every GPU",
+            },
+        ),
+        "Storage of 4-bit weights",
+        "How bitsandbytes packs weights in 4 bits.",
+        flag="quant-storage",
+        engines=("fsdp",),
+        default="float, as FSDP needs it to shard them",
+        advanced=True,
+    )
     quantize_moe_experts = setting(
         Flag(),
         "Quantized experts",
@@ -321,6 +336,13 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "运行到每个单元时才 all-gather",
     ),
     TorchSettings.lm_head_chunk_size: ("LitGPT：输出头每次处理的 token 数。", "logits 分块", "由 training.loss 决定"),
+    TorchSettings.bnb_4bit_quant_storage: (
+        "bitsandbytes 以什么类型打包 4 位权重。",
+        "4 位权重的存储",
+        "float：FSDP 由此才能切分",
+        "与其他参数相同的类型，FSDP 与它们一起切分",
+        "字节，bitsandbytes 的默认，FSDP2 在每块 GPU 上保留全部",
+    ),
     TorchSettings.prepare_model_for_kbit_training: (
         "调用 PEFT 的 prepare_model_for_kbit_training，把未量化的部分全部转为 fp32。",
         "为 k 位训练准备",
@@ -376,6 +398,7 @@ NEEDS: Mapping[str, Need] = {
     TorchSettings.pipeline_runtime: STAGED,
     TorchSettings.return_outputs: STAGED,
     TorchSettings.enable_fsdp_float8_all_gather: IN_FP8,
+    TorchSettings.bnb_4bit_quant_storage: Need(Training.quantization, ("nf4", "nf4-double", "fp4", "fp4-double")),
     TorchSettings.use_orig_params: _FIRST_FSDP,
     TorchSettings.limit_all_gathers: _FIRST_FSDP,
     TorchSettings.backward_prefetch: _FIRST_FSDP,
