@@ -451,12 +451,20 @@ def test_a_setting_is_found_by_what_any_tool_calls_it(text):
 
 
 def test_a_config_json_in_the_place_of_a_model():
-    """Pasted where the name stands, it is the model."""
+    """Pasted where the name stands, it is the model until another is named; a question about it leaves it."""
     visit = Visit()
     model = {"model_type": "gpt2", "n_embd": 128, "n_head": 4, "n_layer": 3, "n_positions": 4096}
     visit.do("edit", path="model", texts={**visit.texts, "model": json.dumps(model)}, entry=1)
     assert visit.session.config.model == model
     assert visit.last("values")["model-json"] == json.dumps(model)
+    assert visit.fields["model"]["default"] == "gpt2 (config.json)"
+    visit.do("edit", path="model", texts={**visit.texts, "model": "phi-4"}, entry=2)
+    assert visit.session.config.model == "phi-4"
+    visit.do("import", files=[json.dumps(model)], name="config.json", entry=3)
+    assert (visit.session.config.model, visit.last("values")["model"]) == (model, "")
+    visit.do("ask", value="QLoRA on a 3090 with 512 tokens", texts=visit.texts, entry=4)
+    assert visit.session.config.model == model
+    assert visit.last("values")["hardware.accelerator"] == "RTX 3090 · 24 GB"
 
 
 def test_when_no_value_fits_the_reason_is_said():

@@ -444,6 +444,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "did-you-mean": ("Did you mean {value}?", "是否指 {value}？"),
     "rest-applied": ("The rest of the link was applied.", "链接其余部分已应用。"),
     "pasted-label": ("config.json", "config.json"),
+    "own-model": ("{name} (config.json)", "{name}（config.json）"),
     "pasted-summary": ("A model of your own", "自定义模型"),
     "sizes": ("Sizes of the model", "模型尺寸"),
     "sizes-note": (
@@ -462,8 +463,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "size-num_local_experts": ("Experts", "专家数"),
     "size-num_experts_per_tok": ("Experts per token", "每个 token 的专家数"),
     "pasted-hint": (
-        "A Hugging Face config.json. While it is set, it replaces the model above.",
-        "Hugging Face 的 config.json；填写后将代替上面的模型。",
+        "A Hugging Face config.json. It replaces the model above until you name another.",
+        "Hugging Face 的 config.json：将代替上面的模型，直到再填写模型名称。",
     ),
     "pasted-file": ("Or choose a file", "或选择文件"),
     "pinned": ("Pinned for comparison.", "已加入对比。"),

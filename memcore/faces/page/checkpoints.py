@@ -63,7 +63,7 @@ def of_checkpoint(sources: Sequence[Source], form: Form) -> tuple[Form, Sequence
         filled = page.fill(Config.from_dict(config))
         return Form({**kept, **filled.texts}, filled.pasted), notes
     if isinstance(model, Mapping):
-        return Form(form.texts, json.dumps(model, indent=2)), notes
+        return Form({**form.texts, MODEL: ""}, json.dumps(model, indent=2)), notes
     return Form({**form.texts, MODEL: str(model)}), notes
 
 
