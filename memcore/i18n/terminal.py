@@ -348,7 +348,6 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "Assumed": "采用的假设",
     "Symbols": "符号",
     "Stages": "流水线各级",
-    "Parts": "组成部分",
     "Notes": "说明",
     "While generating": "生成时",
     "From start to end": "从启动到结束",
