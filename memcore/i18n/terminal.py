@@ -76,9 +76,13 @@ tensors. Start with:
     "cli-valid": ("valid: {count} settings given, {assumed} assumed", "有效：给出 {count} 项设置，假设 {assumed} 项"),
     "cli-valid-one": ("valid: 1 setting given, {assumed} assumed", "有效：给出 1 项设置，假设 {assumed} 项"),
     "cli-gpus-needed": ("GPUs needed", "所需 GPU 数"),
+    "cli-gpus-some": (
+        "Does not fit unchanged on any number of these: {kinds}. `memcore plan` with --accelerator shows what to change.",
+        "不改动任务时，以下 GPU 无论多少块都放不下：{kinds}。`memcore plan` 加 --accelerator 会给出可行的改法。",
+    ),
     "cli-gpus-none": (
-        "-: does not fit unchanged on any number of these GPUs; `memcore plan` with --accelerator shows what to change",
-        "-：不改动任务时，多少块该 GPU 都放不下；`memcore plan` 加 --accelerator 会给出可行的改法",
+        "Does not fit unchanged on any number of GPUs of the {count} kinds tried. `memcore plan` shows what to change.",
+        "不改动任务时，所试的 {count} 种 GPU 无论多少块都放不下。`memcore plan` 会给出可行的改法。",
     ),
     "cli-nodes": ("nodes", "节点数"),
     "cli-step-takes": ("step (s)", "每步（秒）"),
