@@ -646,8 +646,8 @@ def test_side_by_side():
     again = Visit().do("restore", pins=[*visit.last("pins"), "#v9", None])
     assert again.html["compare"].count('data-do="unpin"') == 1
     assert again.last("pins") == visit.last("pins")
-    visit.do("edit", texts={**visit.texts, "training.micro_batch_size": ""}, entry=3)
-    assert "Micro-batch size" not in visit.html["compare"], "one sequence is taken where none is set"
+    visit.do("edit", texts={**visit.texts, "training.optimizer.name": "adamw"}, entry=3)
+    assert "Optimizer" not in visit.html["compare"], "it is what is taken where none is set"
     visit.do("unpin", name="A")
     assert visit.html["compare"] == ""
     assert visit.last("pins") == []

@@ -77,7 +77,7 @@ tensors. Start with:
     "cli-valid-one": ("valid: 1 setting given, {assumed} assumed", "有效：给出 1 项设置，假设 {assumed} 项"),
     "cli-gpus-needed": ("GPUs needed", "所需 GPU 数"),
     "cli-gpus-some": (
-        "Does not fit unchanged on any number of these: {kinds}. `memcore plan` with --accelerator shows what to change.",
+        "Does not fit unchanged on any number of: {kinds}. `memcore plan` with --accelerator shows what to change.",
         "不改动任务时，以下 GPU 无论多少块都放不下：{kinds}。`memcore plan` 加 --accelerator 会给出可行的改法。",
     ),
     "cli-gpus-none": (
