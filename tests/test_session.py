@@ -918,9 +918,11 @@ def test_two_files_are_one_job():
         "vocab_size": 99,
     }
     zero = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}
-    names = ["config.json", "zero.json"]
-    together = Visit().do("import", name="both", names=names, files=[json.dumps(model), json.dumps(zero)], entry=1)
+    names = ["config.json", "zero.json", "tokenizer_config.json"]
+    files = [*map(json.dumps, (model, zero)), '{"tokenizer_class": "GPT2Tokenizer"}']
+    together = Visit().do("import", name="both", names=names, files=files, entry=1)
     assert "zero.json: " in together.said[-1]
+    assert "No effect on memory: tokenizer_config.json." in together.said[-1]
     after = Visit().do("import", name="one", files=[json.dumps(model)], entry=1)
     after.do("import", name="other", files=[json.dumps(zero)], entry=2)
     for visit in (together, after):
@@ -998,7 +1000,10 @@ def test_other_tools_files_are_read():
     )
     assert visit.session.config[EngineSettings.type] == "vllm"
     assert visit.session.config[Parallelism.tensor_parallel_size] == 2
-    assert "1 of its keys" in visit.said[-1]
+    assert "Read as vLLM; keys that set this job: 1." in visit.said[-1]
+    assert "It names no GPU: RTX 4090 · 24 GB stays." in visit.said[-1]
+    visit.do("import", name="x", files=["QLoRA Qwen3 8B on a 3090"], entry=2)
+    assert (visit.session.config.model, visit.last("close")) == ("qwen3-8b", "import"), "a question is one here too"
 
 
 def test_an_export_is_for_the_tool_whose_file_was_imported():

@@ -285,10 +285,9 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "import-file": ("Or a file", "或文件"),
     "import-take": ("Import this text", "导入此文本"),
     "imported": ("Imported {name}.", "已导入 {name}。"),
-    "import-keys": (
-        "Read as {tool}: {read} of its keys, {assumed} of its defaults.",
-        "{tool}：读取 {read} 个键，{assumed} 个取默认值。",
-    ),
+    "import-keys": ("Read as {tool}; keys that set this job: {read}.", "按 {tool} 读取，其中 {read} 个键决定此任务。"),
+    "import-assumed": ("Defaults of the tool: {assumed}.", "另有 {assumed} 个取该工具的默认值。"),
+    "import-kept": ("It names no GPU: {kept} stays.", "其中没有 GPU 型号：仍为 {kept}。"),
     "import-unknown": ("Not understood: {keys}.", "未识别：{keys}。"),
     "origins": ("Where each value comes from", "每个值的来源"),
     "origins-from": ("From {files}.", "来自 {files}。"),

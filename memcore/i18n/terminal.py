@@ -502,6 +502,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     # Arguments
     "found one": "实为一个",
     "is not text": "不是文本",
+    "pictures have a job only if this page saved them": "只有本页保存的图片才含有任务",
     "is not a safetensors file": "不是 safetensors 文件",
     "is not a GGUF file": "不是 GGUF 文件",
     "its version is not supported": "不支持其版本",

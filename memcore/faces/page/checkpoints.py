@@ -36,7 +36,7 @@ def text_of(name: str, text: str) -> str:
     Raises ConfigError for what is not text, and as `header_of` does.
     """
     if "\0" in text and not _WIDE.match(text):
-        raise ConfigError.at(name, "is not text")
+        raise ConfigError.at(name, "is not text; pictures have a job only if this page saved them")
     if not name.endswith(".gguf") or not text.startswith("data:"):
         return text
     try:
