@@ -181,7 +181,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "close": ("Close", "关闭"),
     "cancel": ("Cancel", "取消"),
     "print": ("Print", "打印"),
-    "offline": ("Download this page (zip)", "下载本页（zip）"),
+    "offline": ("Save page (zip)", "保存本页（zip）"),
     "offline-wait": ("Packing 24 MB …", "正在打包 24 MB……"),
     "private": (
         "Everything is computed in this page: no tracking, no cookies, nothing is sent anywhere.",

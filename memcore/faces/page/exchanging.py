@@ -318,7 +318,7 @@ def _flags(config: Config, found: Found, stamp: str, brought: Tool | None) -> tu
     if not runs(own, whole):
         return "", ""
     flags = exported(whole, own.name, _taken(found))
-    return say("export-flags", engine=flags.tool.title), _stamped(flags, stamp)
+    return say("export-flags", engine=translated(flags.tool.title)), _stamped(flags, stamp)
 
 
 def _others(config: Config, found: Found, stamp: str, brought: Tool | None) -> dict[str, tuple[str, str]]:
@@ -327,7 +327,7 @@ def _others(config: Config, found: Found, stamp: str, brought: Tool | None) -> d
     own = tool_of(whole, brought)
     every = (exported(whole, tool.name, _taken(found)) for tool in TOOLS.values() if tool != own and runs(tool, whole))
     return {
-        each.tool.name: (say("export-file", tool=each.tool.title, file=each.file), _stamped(each, stamp))
+        each.tool.name: (say("export-file", tool=translated(each.tool.title), file=each.file), _stamped(each, stamp))
         for each in every
         if "model" not in each.left_out
     }
