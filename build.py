@@ -89,9 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> None:
+def run(*command: str | Path, **variables: str) -> None:
     """Run a program, and stop if it fails."""
-    subprocess.run([str(part) for part in command], cwd=cwd, check=True, env={**os.environ, **variables})
+    subprocess.run([str(part) for part in command], cwd=ROOT, check=True, env={**os.environ, **variables})
 
 
 def prepare() -> None:
@@ -109,14 +109,6 @@ def prepare() -> None:
     stamp.write_text(wanted)
 
 
-def prepare_everything() -> None:
-    """Both environments at the same time: most of it is waiting for downloads."""
-    with ThreadPoolExecutor(1) as pool:
-        measuring = pool.submit(prepare_measuring)
-        prepare()
-        measuring.result()
-
-
 def prepare_measuring() -> None:
     """An environment with PyTorch for validation/, if it can be had; unless it is up to date.
 
@@ -131,14 +123,15 @@ def prepare_measuring() -> None:
     print("setting up .venv-validation", flush=True)
     if MEASURING.is_symlink():
         MEASURING.unlink()
-    venv.create(MEASURING, with_pip=True, clear=True)
+    venv.create(MEASURING, clear=True)
     python = MEASURING / PYTHON.relative_to(ENVIRONMENT)
-    pip = (python, *INSTALLING, "--no-deps", "-r")
+    pip = (PYTHON, *INSTALLING, "--no-deps", "-r", lock, "-r")
+    variables = {"PIP_PYTHON": str(python)}  # the other environment's pip fills this one
     try:
-        if subprocess.run([*pip, cpu], cwd=ROOT, check=False, capture_output=True).returncode:
-            run(*pip, torch)
-        run(*pip, lock)
-        run(python, "-c", "import torch")
+        tried = subprocess.run([*pip, cpu], cwd=ROOT, check=False, capture_output=True, env={**os.environ, **variables})
+        if tried.returncode:
+            run(*pip, torch, **variables)
+        run(python, "-c", "import torch", **BYTECODE)
     except subprocess.CalledProcessError as error:
         shutil.rmtree(MEASURING)
         print(f"tests of validation/ are skipped: failed: {' '.join(map(str, error.cmd))}", flush=True)
@@ -193,7 +186,7 @@ def copy_runtime(wheel: Path) -> None:
 
     micropip installs the wheel: into the memory that Python wakes up with, and on the page where that cannot be had.
     """
-    run(tool("npm"), "ci", "--silent", cwd=VENDOR)
+    run(tool("npm"), "ci", "--silent", "--prefer-offline", "--prefix", VENDOR)
     run(PYTHON, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--python-version=3.14",
         "--require-hashes", "-r", VENDOR / "requirements.txt", "-d", WORK)  # fmt: skip
     target, pyodide = DIST / "pyodide", VENDOR / "node_modules" / "pyodide"
@@ -337,10 +330,10 @@ class Handler(SimpleHTTPRequestHandler):
         """Say nothing about requests."""
 
 
-def server(port: int, path: str) -> ThreadingHTTPServer:
-    """A server of dist/ below a path."""
+def server(port: int, path: str, folder: Path = DIST) -> ThreadingHTTPServer:
+    """A server of dist/, or of another folder, below a path."""
     base = f"/{path.strip('/')}/".replace("//", "/")
-    return ThreadingHTTPServer(("127.0.0.1", port), partial(Handler, directory=str(DIST), path=base))
+    return ThreadingHTTPServer(("127.0.0.1", port), partial(Handler, directory=str(folder), path=base))
 
 
 def serve(port: int, path: str) -> None:
@@ -355,7 +348,21 @@ def serve(port: int, path: str) -> None:
 
 def test(arguments: Sequence[str]) -> int:
     """Set up everything, build, and run every check; say what is skipped."""
-    prepare_everything()
+    ready()
+    return tested(arguments)
+
+
+def ready() -> None:
+    """All that tests need, and the checks that need no tests. The second environment is downloaded meanwhile."""
+    prepare()
+    with ThreadPoolExecutor(1) as pool:
+        measuring = pool.submit(prepare_measuring)
+        check()
+        measuring.result()
+
+
+def check() -> None:
+    """Style, types and the build."""
     # Types take a minute of one core, which the build leaves free.
     with subprocess.Popen([str(PYTHON), "-m", "mypy"], cwd=ROOT, env={**os.environ, **BYTECODE}) as types:
         for command in (["ruff", "check", "."], ["ruff", "format", "--check", "."]):
@@ -365,6 +372,10 @@ def test(arguments: Sequence[str]) -> int:
         print("checking: mypy", flush=True)
         if types.wait():
             raise subprocess.CalledProcessError(types.returncode, types.args)
+
+
+def tested(arguments: Sequence[str]) -> int:
+    """Run the tests, in what is ready for them."""
     # A worker to each core, which takes whole files: what a file's tests share is made once. More workers take as long,
     # since the browser's own threads use the cores already.
     workers = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]

@@ -31,6 +31,11 @@ INPUTS: Mapping[str, tuple[str, str]] = {
         "share of it that kernels reach",
         "an A100's and a B200's as measured (MooreThreads/SimuMax, configs/system, bandwidth); assumed for others",
     ),
+    "scan_efficiency": (
+        "share of it that the chunked scans of Mamba 2 and of the delta rule reach",
+        "0.34 to 0.40: Mamba 2 on an H100 (vllm-project/vllm, pull request 27299), the gated delta rule on a GB200 "
+        "(fla-org/flash-linear-attention, README)",
+    ),
     "link": ("fast links between GPUs, of one GPU in one direction", "half of the table's bandwidth"),
     "domain": ("GPUs that the fast links join; `hardware.gpus_per_node` makes it smaller", "the table below"),
     "network": (
@@ -105,7 +110,8 @@ One GPU's step takes
     seconds = busy × (slowest + bubble) + waited + update
     cost    = seconds × GPUs / tokens of the step
 
-The symbols: `P` parameters, `R` of them in routed experts; `L` layers of width `h`; sequences of `s` tokens; `K` elements of
+The symbols: `P` parameters, `R` of them in routed experts; `L` layers of width `h`, each a mixer and a
+feed-forward layer (one of them alone counts half); sequences of `s` tokens; `K` elements of
 keys and values per token over all layers; `t` tensor-parallel, `c` context-parallel, `p` pipeline and `e` expert-parallel ranks;
 `z` ranks per shard group and `d` replicas; `m` micro-batches of `b` sequences; `n = b·s/c` tokens in a rank's micro-batch; `w`
 bytes per element sent and `g` per gradient summed. A ring of `k` ranks sends (k-1)/k of a tensor.
@@ -115,6 +121,7 @@ bytes per element sent and `g` per gradient summed. A ring of `k` ranks sends (k
 | products | forward pass: 2 operations for each active parameter and token; ×3 for forward and backward, ×2 where weights are frozen; + what checkpoints compute again | `flops` × `flops_efficiency`, in 8 bits 2 × `flops` × `narrow_efficiency`, where the head stays in 16; a product of m × n × k takes 1 + 120 · (1/m + 1/n + 1/k) times as long, one whose rows are no multiple of 16 bytes (a head with an odd number of words) 6.5 times; a further token that is predicted takes the head's product once more; fp32 runs at the peak of fp32, without TF32 |
 | products of experts | an expert with N tokens takes 1 + 1.2·balance/N times as long; balance: operations that products do while the GPU reads a byte (measured: 1.1 on an A100, 1.3 on a B200) | |
 | attention | 2·s·(d_qk + d_v)·heads for each token (half of it under a causal mask); ×3.5, since the backward pass computes the scores once more; + what is computed again | `flops` × `attention_efficiency` × s/(s + 350); cuDNN's kernel is 1.6 times as fast on an H100, eager attention moves 12 bytes for each score |
+| scans | what each kernel reads and writes, forward and backward passes (`memcore/questions/scans.py`): for Nemotron 3's heads of 64 with a state of 128 and chunks of 128 1.4 and 5.1 kB of a token and head, for Qwen3-Next's of 128 5.6 and 12.8; the forward part again where whole layers run again. Convolutions and gated norms, where they are not recorded, count as elementwise; Mamba 1 and lightning attention have no scans here | `memory` × `scan_efficiency` |
 | elementwise | PyTorch without compiling: 2.8 bytes for each byte that kernels other than products and attention allocate on the recorded tape (`python -m validation.kernels`), and 3 µs for each kernel. Else, for each token 2·P_active/h bytes for what products wrote, 20·h·L for norms and residual sums if kernels are fused (Megatron, compiled layers), 84·h·L in a pipeline's stages of PyTorch, 114·h·L where norms are composed of several kernels, 12 bytes·h for each chosen expert (all-to-all; torchtitan's own kernels 42·h; 4·h with HybridEP, 4·h and 4·h for each rank with DeepEP), 8/3 bytes of each product's inputs in 8 bits (torchao: 7 bytes in a step, 22 with a scale for each row, on all that tensor parallelism gathers), and 16 for each word of the vocabulary; ×3; + again; `kernel_latency` for each of 6 kernels of a layer, 12 where it has routed experts | `memory` × `memory_efficiency` |
 | further kernels | where they are not recorded, adapters: 12 bytes of each input and 20 of each output element of an adapted matrix, 30 and 56 if the adapter is in fp32; weights in four bits: made 16-bit again in each pass; latent attention without fused kernels: 15 bytes of each element of queries, keys and values; further norms: 39 bytes of each element | `memory` × `memory_efficiency` |
 | products, at least | m · P/(t·p) · (w·(2 + again) + 2·g): parameters read in each pass, gradients added up | `memory` × `memory_efficiency` |

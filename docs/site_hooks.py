@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +13,38 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import guide_figures
+from griffe import ModuleFinder
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Link, Navigation
 
 if TYPE_CHECKING:
+    from griffe import Module, NamePartsAndPathType
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.pages import Page
 
 ELSEWHERE = re.compile(r"https://unpkg\.com/")
 """Where the theme would fetch what these pages do not use."""
 FIGURE = re.compile(r"<!-- figure: (\w+) -->")
+SHOWN = re.compile(r"(?m)^::: (memcore\.\S+)$")
+"""What the reference of Python shows."""
 OUTSIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Documents of the checkout's root, and their pages."""
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Parse only what the reference of Python shows and inherits: of all of memcore it is a fortieth."""
+    wanted: set[str] = set()
+    for name in SHOWN.findall((Path(config.docs_dir) / "api.md").read_text(encoding="utf-8")):
+        module, _, attribute = name.rpartition(".")
+        found = getattr(import_module(module), attribute)
+        wanted.update(each.__module__ for each in getattr(found, "__mro__", (found,)))
+    files = {Path(sys.modules[name].__file__ or "") for name in wanted if name.startswith("memcore.")}
+    every = ModuleFinder.submodules
+
+    def submodules(self: ModuleFinder, module: Module) -> list[NamePartsAndPathType]:
+        return [each for each in every(self, module) if each[1] in files or each[1].name == "__init__.py"]
+
+    ModuleFinder.submodules = submodules  # type: ignore[method-assign]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -155,13 +156,20 @@ def dist() -> Path:
 @pytest.fixture(scope="session")
 def site(dist: Path) -> Iterator[str]:
     """The address of the built site, served below a path as project pages are."""
+    with served(dist, "memcore/") as address:
+        yield address
+
+
+@contextmanager
+def served(folder: Path, path: str = "") -> Iterator[str]:
+    """The address of a folder, served below a path."""
     import threading
 
     import build
 
-    running = build.server(0, "/memcore/")
-    threading.Thread(target=running.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{running.server_address[1]}/memcore/"
+    running = build.server(0, path, folder)
+    threading.Thread(target=running.serve_forever, args=(0.05,), daemon=True).start()
+    yield f"http://127.0.0.1:{running.server_address[1]}/{path}"
     running.shutdown()
     running.server_close()
 

@@ -2,16 +2,14 @@
 
 import json
 import re
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from browser import (
     AT_4096,
     EIGHT,
     ON_EIGHT,
+    PATIENCE,
     SEQUENCE,
     answered,
     at,
@@ -24,6 +22,7 @@ from browser import (
     view,
     visitor,
 )
+from conftest import served
 from test_checkpoints_listed import of_gguf
 
 from memcore.config.url import decode_fragment
@@ -51,6 +50,16 @@ def test_offline_after_one_visit(context, watched, site):
     context.set_offline(False)
 
 
+UPDATING = """
+async () => {
+  const found = await navigator.serviceWorker.getRegistration();
+  await found.update();
+  return Boolean(found.installing ?? found.waiting);
+}
+"""
+"""Looks for a new version until there is one: the page's own look, if it is under way, may still find the old one."""
+
+
 @pytest.mark.unhurried
 def test_an_update_waits_for_a_click(dist, watched, site):
     """A new version is fetched in the background, offered, and takes over with the job in place."""
@@ -60,7 +69,7 @@ def test_an_update_waits_for_a_click(dist, watched, site):
     original = worker.read_text(encoding="utf-8")
     try:
         worker.write_text(original + "\n// a new version\n", encoding="utf-8")
-        watched.evaluate("navigator.serviceWorker.getRegistration().then((found) => found.update()).then(() => true)")
+        watched.wait_for_function(UPDATING, polling=500, timeout=PATIENCE)
         expect(watched.locator("#update")).to_be_visible()
         with watched.expect_event("load"):
             watched.locator("#reload").click()
@@ -97,13 +106,6 @@ def test_a_link_of_a_newer_version_offers_a_reload(dist, watched, site):
         worker.write_text(original, encoding="utf-8")
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """A plain static server."""
-
-    def log_message(self, format, *values):  # noqa: A002 - the name in the standard library
-        """Nothing."""
-
-
 def test_what_leaves_the_page_comes_back(browser, shared, tmp_path):
     """SVG and PNG hold the config: each, dropped on another visit, brings the job back. The archive works below a path."""
     from zipfile import ZipFile
@@ -125,14 +127,11 @@ def test_what_leaves_the_page_comes_back(browser, shared, tmp_path):
     with ZipFile(tmp_path / "page.zip") as archive:
         assert archive.testzip() is None
         archive.extractall(tmp_path)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
-    Thread(target=server.serve_forever, daemon=True).start()
-    kept = visitor(browser).new_page()
-    live(kept, f"http://127.0.0.1:{server.server_address[1]}/memcore/#v1&model=gpt2&seq=512&accelerator=t4")
-    assert numbers(kept) == native(decode_fragment("v1&model=gpt2&seq=512&accelerator=t4"))
-    kept.context.close()
-    server.shutdown()
-    server.server_close()
+    with served(tmp_path) as elsewhere:
+        kept = visitor(browser).new_page()
+        live(kept, f"{elsewhere}memcore/#v1&model=gpt2&seq=512&accelerator=t4")
+        assert numbers(kept) == native(decode_fragment("v1&model=gpt2&seq=512&accelerator=t4"))
+        kept.context.close()
     for path in files.values():
         shared.evaluate("document.querySelectorAll('dialog[open]').forEach((each) => each.close())")
         shared.locator(SEQUENCE).fill("256")

@@ -41,6 +41,8 @@ READ = {
         METHOD: "draft", DRAFT: "Qwen/Qwen3-0.6B"},
     SGLANG + "--tp 8 --attn-dp-size 4 --enable-dp-lm-head": {
         "parallelism.data_parallel_size": 4, "engine.enable_dp_attention": True, "engine.enable_dp_lm_head": True},
+    "SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK=256 " + SGLANG + "--disaggregation-mode decode": {
+        "engine.deepep_dispatch_tokens": 256, "engine.disaggregation_mode": "decode"},
     SGLANG + "--kv-cache-dtype fp8_e5m2 --quantization w8a8_int8": {CACHE: "fp8", FORMAT: "int8"},
     VLLM + """--speculative-config '{"method": "dflash", "model": "x/y"}'""": {METHOD: "dflash", DRAFT: None},
     VLLM + "--spec-model z-lab/Qwen3-8B-DFlash-b16 --spec-tokens 15": {METHOD: "dflash", TOKENS: 15, DRAFT: None},

@@ -502,6 +502,7 @@ def test_bytes_of_a_compressed_token_in_sglang(model, version, ratio, size):
     pools = sum(entry.bytes for entry in found.ledger.entries if entry.category == "KV cache")
     states = sum(entry.bytes for entry in found.ledger.entries if entry.title.endswith("of requests"))
     assert (pools - states) / found.pool.tokens == pytest.approx(size, rel=1e-3)
+    assert found.ledger.sum("recurrent states") == 0
     assert bool(states) == (version != "0.5.13")
 
 
@@ -799,6 +800,61 @@ def test_sglang_by_its_own_rule():
     assert found.pool.tokens == found.ledger.sum("KV cache") // 131_072
 
 
+@pytest.mark.parametrize(
+    ("phase", "version", "reserved"),
+    [
+        ("prefill", "0.5.23", 512 + 1.5 * 8192 + 1024 + 1.5 * 1024),
+        ("decode", "0.5.23", 512 + 1.5 * 2048 + 1024 + 512 * 2 + 512 * 8 * 4.5 + 2048),
+        ("decode", "0.5.13", 512 + 1.5 * 8192 + 1024 + 512 * 2 + 512 * 8 * 4.5),
+    ],
+)
+def test_phases_of_sglang(phase, version, reserved):
+    """Since 0.5.15 nothing is left free for the other phase; a decoding rank has no more tokens than its requests."""
+    found = serve(
+        "deepseek-v3",
+        "sglang",
+        {"max_num_seqs": 512, "max_model_len": 32768},
+        parallelism={"tensor_parallel_size": 8, "data_parallel_size": 8},
+        hardware={"accelerator": "h200-sxm-141gb", "num_gpus": 8},
+        version=version,
+        disaggregation_mode=phase,
+        enable_dp_attention=True,
+        enable_expert_parallel=True,
+        moe_a2a_backend="deepep",
+        ep_num_redundant_experts=16,
+    )
+    kept = max(reserved, 10 * 1024 + (2048 if phase == "decode" and version == "0.5.23" else 0))
+    assert found.job.options.fraction == round(1 - kept / (found.job.capacity // MiB), 3)
+    assert found.job.options.chunk == (64 if phase == "decode" else 1024)
+    table = next(each for each in found.ledger.entries if "requests' tokens" in each.title)
+    assert table.bytes == (64 + 1) * (32768 + 4) * 4
+    buffers = next(each for each in found.ledger.entries if each.title == "DeepEP buffers")
+    assert buffers.category == ("CUDA graphs" if phase == "decode" else "outside the allocator")
+    own = sum(each.bytes for each in found.ledger.entries if ".mlp.experts." in str(each.module))
+    copies = next(each for each in found.ledger.entries if str(each.title).startswith("copies"))
+    assert copies.bytes == own // 16
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "given", "tables"),
+    [
+        ("h100-sxm-80gb", {}, 4),  # FlashAttention: a number for each position
+        ("h100-sxm-80gb", {"max_num_seqs": 64, "speculative_method": "eagle3", "num_speculative_tokens": 3}, 4 * 16),
+        ("a100-sxm-80gb", {}, 4 + 1),  # FlashInfer: a number and a mask
+        ("b200", {}, 0),
+    ],
+)
+def test_tables_of_graphs_in_sglang(accelerator, given, tables):
+    """A second context shows what each position of each of the captured requests takes."""
+    graphs, sizes = [], []
+    for length in (32768, 65536):
+        found = _on_sglang("qwen3-8b", {"cuda_graph_max_bs": 64}, accelerator, max_model_len=length, **given)
+        graphs += [each.range.expected for each in found.ledger.entries if each.title == "captured graphs"]
+        sizes.append(found.job.options.graphs)
+    assert set(sizes) == {64}
+    assert (graphs[1] - graphs[0]) / 64 / 32768 == pytest.approx(tables, abs=0.3)
+
+
 def test_sglang_has_a_pool_for_windows():
     """The other pool has 0.8 times as many tokens, and a long sequence needs few of them."""
     found = serve("gpt-oss-20b", engine="sglang")
@@ -930,6 +986,13 @@ def test_groups_of_data_parallel_attention(flags, dense, shared, head):
     reserved = 512 + 1.5 * 16384 + 1024 + 512 * (2 + 4 * 4.5) + (2048 if shared == 1 else 0)
     reserved += 1.5 * 1024  # graphs of prompts
     assert found.job.options.fraction == round(1 - reserved / (found.job.capacity // MiB), 3)
+
+
+@pytest.mark.parametrize(("version", "groups"), [("0.5.5", 8), ("0.5.6", 1)])
+def test_sparse_attention_was_always_data_parallel(version, groups):
+    hardware, ranks = {"accelerator": "h200-sxm-141gb", "num_gpus": 8}, {"tensor_parallel_size": 8}
+    found = serve("deepseek-v3.2", "sglang", hardware=hardware, parallelism=ranks, version=version)
+    assert found.pool.replicas == groups
 
 
 @pytest.mark.parametrize(

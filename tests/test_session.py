@@ -328,7 +328,7 @@ def test_a_whole_question_fills_the_sentence(text, wanted):
     assert visit.session.from_example == {}
 
 
-WRITTEN_DOWN = ("trial_sentences", "trial_sentences_second", "plan2_sentences", "planb_questions")
+WRITTEN_DOWN = ("trial_sentences", "trial_sentences_second", "plan2_sentences", "planb_questions", "planc_questions")
 SENTENCES = [row for name in WRITTEN_DOWN for row in truth(name) if "task" in row]
 CHATS = set(LENGTHS)
 SERVED = {name for name, task in TASKS.items() if task.engine}

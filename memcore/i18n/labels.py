@@ -100,6 +100,7 @@ _REASONS: Mapping[str, str] = {
     "the engine's default": "引擎的默认值",
     "the Hugging Face Trainer's and torchtitan's choice": "Hugging Face Trainer 和 torchtitan 的选择",
     "half of the longest sequence": "最长序列的一半",
+    "SGLang 0.5.3 to 0.5.5 run sparse attention data-parallel": "SGLang 0.5.3 至 0.5.5 总是对稀疏注意力做数据并行",
     "Megatron Bridge's recipe for this model": "Megatron Bridge 针对该模型的训练配置",
     "Megatron Bridge's performance recipe for this model and GPU count": (
         "Megatron Bridge 针对该模型与 GPU 数的性能配置"

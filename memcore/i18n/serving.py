@@ -197,6 +197,8 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "graphs of the profiled step, kept by the driver": "驱动保留的性能分析阶段 CUDA Graph 内存",
     "private pool of captured graphs": "CUDA Graph 的私有池",
     "integer workspaces of FlashInfer's attention": "FlashInfer 注意力的整数工作区",
+    "copies of experts, shared out over the ranks": "分布在各 rank 上的专家副本",
+    "where requests' tokens are cached": "请求的 token 的缓存位置",
     "workspace of sums fused with norms": "与 norm 融合的归约的工作区",
     "partial results of attention in whole graphs": "整图捕获时注意力的分段结果",
     "kernels and communicators loaded while profiling": "显存探测时加载的 kernel 与通信器",

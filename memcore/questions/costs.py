@@ -108,6 +108,8 @@ class Plan:
     """Bytes of an element of a gradient that is summed."""
     offloaded: bool = False
     """Parameters and gradients are moved from and to the host."""
+    frozen_from_host: float = 0.0
+    """Bytes of a frozen parameter that each gathering brings from the host; 0: it stays on the GPU."""
     chunks: int = 1
     """Model chunks of a stage."""
     idle: float = 1.0
@@ -225,12 +227,11 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     expert_bytes, dispatching = travels * sent_away, travels * dispatching
     spread = 2 * part * learned / plan.scattered * plan.sums * _shared(plan.copies) * plan.reduces
     pipeline_bytes = 2.0 * plan.micro_batches * plan.chunks * local * work.hidden * size / tensor if stages > 1 else 0.0
-    kept = part * learned / plan.shards if plan.offloaded else 0.0
+    kept, host_bytes = _hosted(plan, part / plan.shards, learned)
     update = 0.0 if work.frozen or plan.offloaded else _update(plan, part / plan.shards, roofline)
-    host_bytes = kept * (4 * plan.gathers + 4 * plan.reduces)
     read = plan.micro_batches * part * (size * (2 + plan.products_again) + 2 * plan.sums * learned)
     attending = _attending(work, plan, roofline, each)
-    computing = _computing(work, plan, roofline, each, read) + attending
+    computing = _computing(work, plan, roofline, each, read) + attending + _scanning(work, plan, roofline, each)
     turning = context_bytes / _rate(roofline, tensor * context, tensor)
     gathering, summing = _sending(
         plan, roofline, (part * updated, part * learned), passes / plan.micro_batches, gathered, reduced, spread
@@ -252,6 +253,13 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     moved = (gathered + reduced + spread, context_bytes, tensor_bytes, expert_bytes, pipeline_bytes, host_bytes)
     parts = computing, attending * longer, hidden, exposed + waited, update
     return Cost(plan.gpus, sequences * work.sequence, flops, again, bubble, *moved, *parts, seconds)
+
+
+def _hosted(plan: Plan, part: float, learned: float) -> tuple[float, float]:
+    """Return elements of a rank that the host updates, and bytes between both for them and for what is frozen."""
+    kept = part * learned if plan.offloaded else 0.0
+    frozen = part * (1 - learned) * plan.frozen_from_host * plan.gathers
+    return kept, kept * (4 * plan.gathers + 4 * plan.reduces) + frozen
 
 
 def _ending(work: Work, roofline: Roofline, each: float) -> float:
@@ -429,6 +437,13 @@ def _attending(work: Work, plan: Plan, roofline: Roofline, each: float) -> float
     return operations / (roofline.flops * roofline.attention_efficiency * work.kernel)
 
 
+def _scanning(work: Work, plan: Plan, roofline: Roofline, each: float) -> float:
+    """Return seconds of chunked scans, which run again where whole layers do: their attention and their products."""
+    forward, backward = work.scanned
+    again = min(plan.products_again, plan.attention_again)
+    return each * (forward * (1 + again) + backward) / (roofline.memory * roofline.scan_efficiency)
+
+
 _SHORT = 350
 """Attention of s tokens reaches s / (s + 350) of its rate in long sequences. arXiv 2407.08608, figures 5 and 6: causal
 forward passes of FlashAttention-2 with heads of 128 reach 191, 260, 298, 319, 333, 335 TFLOP/s with 512 to 16k tokens,
@@ -533,7 +548,9 @@ def cost_of(job: Job, roofline: Roofline) -> Cost:
 
 def least_of(job: Job, roofline: Roofline) -> float:
     """Return seconds of a step's matrix products, traffic and update alone, without recording the step."""
-    work = replace(work_of(job.model, job.sizes["s"] * job.sizes["cp"]), elementwise=0.0, attention=0.0)
+    work = replace(
+        work_of(job.model, job.sizes["s"] * job.sizes["cp"]), elementwise=0.0, attention=0.0, scanned=(0.0, 0.0)
+    )
     return cost(work, plan_of(job), rates_of(job, roofline)).seconds
 
 
@@ -594,6 +611,7 @@ def plan_of(job: Job) -> Plan:
         brings=int(ITEMSIZE[traffic.gathered_as or computes]),
         sums=int(ITEMSIZE[traffic.summed_as or recipe.precision.reduce]),
         offloaded=job.engine.offloads(recipe),
+        frozen_from_host=_stored(job) if recipe.sharding.offloaded else 0.0,
         chunks=chunks if job.stages > 1 else 1,
         idle=idle,
         experts=sizes.get("ep", 1),
@@ -612,6 +630,12 @@ def plan_of(job: Job) -> Plan:
         updating=job.implementation.seconds,
         stepping=job.implementation.waits * sum(count for _, _, count in job.share.tensors) / job.stages,
     )
+
+
+def _stored(job: Job) -> float:
+    """Bytes of a frozen parameter."""
+    quantization = job.recipe.quantization
+    return float(ITEMSIZE[job.recipe.precision.parameter]) if quantization is None else quantization.bits / 8
 
 
 def usual_of(job: Job) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from memcore.questions.scans import SCANS, moved
 from memcore.records import dataclass
 from memcore.trace.job import Job
 from memcore.trace.recipe import Recipe
@@ -31,17 +32,24 @@ PRODUCTS = frozenset(
         "linear", "input_gradient", "weight_gradient", "matmul", "matmul_backward", "fused_product",
         "fused_product_backward", "softmax_product", "convolution", "convolution_backward", "flash_attention",
         "attention_backward", "flash_query_accumulator", "efficient_query_accumulator", "flash_expanded_gradient",
-        "scattered_gradient",
+        "scattered_gradient", "grouped_mm",
     )
 )  # fmt: skip
 """Rules whose blocks products and attention kernels write: their time is that of their operations."""
+_SCANS = frozenset(
+    (
+        "scan", "scan_decay", "scan_states", "scan_scores", "scan_backward",
+        "delta_rule", "delta_chunk", "delta_decay", "delta_states", "delta_values", "delta_backward",
+    )
+)  # fmt: skip
+"""Rules of blocks that chunked scans write: their time is counted by what each of them reads (`questions.scans`)."""
 NO_KERNELS = frozenset(("inputs", "random_state", "empty", "placeholder_mask", "dispatch_handle", "graph_input"))
 """Rules whose blocks no kernel of a pass writes."""
 
 
 @lru_cache(maxsize=256)
-def _blocks(recipe: Recipe) -> tuple[tuple[str | None, tuple[int, ...], int], ...]:
-    """For each stretch of the last micro-batch its repeats, the blocks that other kernels write, and all kernels."""
+def _blocks(recipe: Recipe, others: frozenset[str]) -> tuple[tuple[str | None, tuple[int, ...], int], ...]:
+    """For each stretch of the last micro-batch its repeats, the blocks that no other kernels write, and all kernels."""
     program = program_of(recipe)
     turn, found = program.segments[-1].turn, []
     for segment in program.segments:
@@ -52,7 +60,7 @@ def _blocks(recipe: Recipe) -> tuple[tuple[str | None, tuple[int, ...], int], ..
             for event in program.events[segment.start : segment.end]
             if event >= 0 and event not in program.communicated and program.blocks[event].rule not in NO_KERNELS
         ]
-        moving = tuple(program.kinds[each] for each in made if program.blocks[each].rule not in PRODUCTS)
+        moving = tuple(program.kinds[each] for each in made if program.blocks[each].rule not in others)
         found.append((segment.repeats, moving, len(made)))
     return tuple(found)
 
@@ -60,9 +68,12 @@ def _blocks(recipe: Recipe) -> tuple[tuple[str | None, tuple[int, ...], int], ..
 def kernels_of(job: Job) -> Kernels:
     """Count what a job's recorded step moves."""
     sizes = program_of(job.recipe).sizes(job.sizes)
-    moved = count = 0
-    for repeats, blocks, made in _blocks(job.recipe):
+    written = count = 0
+    others = (
+        PRODUCTS | _SCANS if any(moved(job.model, SCANS)) and job.recipe.recurrence.kernels == "fused" else PRODUCTS
+    )
+    for repeats, blocks, made in _blocks(job.recipe, others):
         times = 1 if repeats is None else job.sizes[repeats]
-        moved += times * sum(sizes[each] for each in blocks)
+        written += times * sum(sizes[each] for each in blocks)
         count += times * made
-    return Kernels(MOVED * moved, count)
+    return Kernels(MOVED * written, count)

@@ -45,6 +45,12 @@ class Roofline:
     """Bandwidth of the GPU's memory, bytes per second."""
     memory_efficiency: float = 0.7
     """Fraction of `memory` that kernels reach (of an H100: with it 114 of its steps are 3 % too fast in the median)."""
+    scan_efficiency: float = 0.39
+    """Fraction of `memory` that chunked scans reach (`memcore.questions.scans`), forward and backward passes together.
+
+    0.34 to 0.39 forward of Mamba 2 on an H100, 8,192 to 262,144 tokens with 128 heads of 64 (pull request 27299 of
+    vllm-project/vllm); 0.38 and 0.40 of the gated delta rule on a GB200, 96 and 64 heads of 128, and 0.34 with 256
+    (fla-org/flash-linear-attention, README, 0a484709)."""
     link: float = 450e9
     """Bandwidth of the fast links between the GPUs of a node, bytes per second in one direction."""
     domain: int = 8

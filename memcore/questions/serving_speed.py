@@ -261,4 +261,5 @@ def _prompt(found: ServingEstimate, length: int) -> float:
     rate = 2 * rates.flops * rates.narrow_efficiency if narrow else rates.flops * share
     products = (work.products - work.head) / rate / ranks
     attention = work.attention / (rates.flops * _FORWARD) / ranks
-    return products + attention + 2 * job.model.num_layers * _sum(found, rates, length)
+    scans = work.scanned[0] / (rates.memory * rates.scan_efficiency) / ranks
+    return products + attention + scans + 2 * job.model.num_layers * _sum(found, rates, length)

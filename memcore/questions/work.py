@@ -13,7 +13,7 @@ from memcore.networks.adapters import trainable
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.weights import linears_of
-from memcore.questions import unrecorded
+from memcore.questions import scans, unrecorded
 from memcore.questions.kernels import kernels_of
 from memcore.records import dataclass
 from memcore.symbols import measure
@@ -30,7 +30,8 @@ class Work:
     attention: float
     """Its operations in attention."""
     parameters: int
-    layers: int
+    layers: float
+    """Pairs of a mixer and a feed-forward layer, as most layers are; a layer of one of them counts half."""
     hidden: int
     keys: int
     """Elements of keys and values of a token, over all layers."""
@@ -45,6 +46,8 @@ class Work:
     """Bytes that kernels other than products and attention read and write in the forward pass of a sequence."""
     gathered: float = 0.0
     """The same of kernels that every rank of tensor parallelism runs on all that it gathers."""
+    scanned: tuple[float, float] = (0.0, 0.0)
+    """Bytes that chunked scans read and write for a sequence in a forward and in a backward pass."""
     head: float = 0.0
     """Of `products`, those of the head."""
     unaligned: float = 0.0
@@ -124,11 +127,12 @@ def _work(known: _Known, sequence: int) -> Work:
     # multi_token_prediction.py, process_mtp_loss).
     predicted = sum(count * layer.extra.predicts for layer, count in model.layers if layer.extra is not None)
     head = 2.0 * sizes["V"] * sizes["h"] * sequence
+    forward, backward = scans.moved(model, scans.SCANS)
     return Work(
         products=2.0 * (model.active_parameters - looked_up - positions) * sequence + predicted * head,
         attention=operations * sequence,
         parameters=model.parameters,
-        layers=model.num_layers,
+        layers=_pairs(model),
         hidden=sizes["h"],
         keys=int(keys),
         sequence=sequence,
@@ -136,8 +140,9 @@ def _work(known: _Known, sequence: int) -> Work:
         chosen=chosen,
         routed_width=carried / chosen if chosen else 0.0,
         elementwise=float(sequence * _elementwise(model)),
-        inner=model.num_layers * 0.0 + columns,
-        outer=4.0 * model.num_layers * sizes["h"],
+        scanned=(sequence * forward, sequence * backward),
+        inner=columns,
+        outer=4 * _pairs(model) * sizes["h"],
         head=(1 + predicted) * head,
         frozen=model.network.adapted,
         learned=trainable(model) / model.parameters,
@@ -165,9 +170,10 @@ def beside_of(model: Model) -> tuple[float, ...]:
 def _elementwise(model: Model) -> float:
     """Bytes that a token makes elementwise kernels read and write in a forward pass, with activations in 16 bits.
 
-    In each layer two norms and two residual sums read or write ten hidden states. What products make is read once more
-    by rotations and activation functions, as many elements as the products have columns: parameters over the hidden
-    size. The loss writes the logits, casts them to fp32, and writes their gradient: 16 bytes for each word.
+    For each pair of a mixer and a feed-forward layer two norms and two residual sums read or write ten hidden states.
+    What products make is read once more by rotations and activation functions, as many elements as the products have
+    columns: parameters over the hidden size. The loss writes the logits, casts them to fp32, and writes their
+    gradient: 16 bytes for each word.
     The hidden state of a token is written once for each of its experts, sorted by expert, and the same on the way back:
     six times read or written (Megatron-LM, transformer/moe/token_dispatcher.py: permute, sort_chunks_by_idxs).
     """
@@ -180,7 +186,11 @@ def _elementwise(model: Model) -> float:
         for ffn in layer.ffns
         if isinstance(ffn, Experts)
     )
-    return 2 * (10 * model.num_layers * sizes["h"] + _MOVES * carried + columns) + 16 * sizes["V"]
+    return 2 * (10 * _pairs(model) * sizes["h"] + _MOVES * carried + columns) + 16 * sizes["V"]
+
+
+def _pairs(model: Model) -> float:
+    return sum(count * (bool(layer.mixers) + bool(layer.ffns)) for layer, count in model.layers) / 2
 
 
 def work_for(job: Job, sequence: int) -> Work:
@@ -197,11 +207,14 @@ def work_for(job: Job, sequence: int) -> Work:
         elementwise = recorded.bytes * job.sizes["tp"] * job.sizes["cp"] / job.sizes["b"] / passes
         work = replace(work, kernels=recorded.count / passes)
     else:
+        elementwise += sequence * sum(scans.moved(model, scans.AROUND)) / 3
         elementwise += unrecorded.layers(job, sequence) if composes(job) else 0.0
         elementwise *= 2 if in_fp32(job) else 1
         elementwise += unrecorded.adapters(job)[0] + unrecorded.dequantized(job)
         if job.recipe.attention == "math":
             elementwise += work.attention / _width(model) * _SCORE_BYTES
+    if job.recipe.recurrence.kernels != "fused":
+        work = replace(work, scanned=(0.0, 0.0))
     if job.recipe.attention == "math":
         # Plain products, which do not skip what the causal mask hides, and whose scores are kept.
         kernel = USUAL_SHARE / flash / 2 * ATTENTION / 3

@@ -589,6 +589,7 @@ VLLM = Tool(
 
 _RENAMED = frozenset({
     SglangSettings.mamba_ssm_dtype, SglangSettings.mamba_radix_cache_strategy, SglangSettings.cuda_graph_max_bs,
+    SglangSettings.deepep_dispatch_tokens,
 })  # fmt: skip
 """Settings that SGLang has under other names, or in other words."""
 
@@ -624,6 +625,7 @@ SGLANG = Tool(
         Key(path=SglangSettings.mamba_ssm_dtype, name="--mamba-ssm-dtype", values=TORCH_DTYPES),
         Key(path=SglangSettings.mamba_radix_cache_strategy, name=_STRATEGY, also=("--mamba-scheduler-strategy",)),
         Key(path=SglangSettings.cuda_graph_max_bs, name="--cuda-graph-max-bs-decode", also=("--cuda-graph-max-bs",)),
+        Key(path=SglangSettings.deepep_dispatch_tokens, name="*env.SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
         *(each for each in _own(SglangSettings, "") if each.path not in _RENAMED),
         Key(path=ServerSettings.enable_expert_parallel, name=_EXPERTS),
         Key(path=ServerSettings.disable_custom_all_reduce, name=_SUMS, off=""),

@@ -137,7 +137,7 @@ class Server:
     """Bytes that one of its GPUs holds at least, where the budget takes long to work out."""
     parallel: frozenset[str] = frozenset()
     """Kinds of parallelism that it has: `tensor`, `pipeline`, `data`, `context`."""
-    lays_out: Callable[[Defaults, Layout], Layout] | None = None
+    lays_out: Callable[[Defaults, Layout, Model], Layout] | None = None
     """What it makes of a group of ranks where a setting divides it otherwise than by matrices."""
     data_within: Setting[bool] | None = None
     """The setting by which data-parallel ranks are those of tensor parallelism, not further copies."""
@@ -352,7 +352,7 @@ def resolve(config: Config) -> ServingJob:
         served = replace(served, model=server.loads(read, served.model))
     _refuse_foreign(config, read, server)
     layout = _layout(read, server)
-    layout = layout if server.lays_out is None else server.lays_out(read, layout)
+    layout = layout if server.lays_out is None else server.lays_out(read, layout, served.model)
     basics, recipes = _basics(read, config, served, layout, server)
     _refuse_uneven(read, basics)
     options = server.options(read, basics)

@@ -19,6 +19,7 @@ _MIXED_FP4: Raw = {
     "expert_dtype": "fp4",
     "quantization_config": {**_FP8, "scale_fmt": "ue8m0", "modules_to_not_convert": _LEFT_BY_V4},
 }
+_MIXED_FP8: Raw = {**_MIXED_FP4, "expert_dtype": "fp8"}
 _LEFT_BY_MINIMAX = ["gate", "e_score_correction_bias", "lm_head"]
 
 
@@ -68,8 +69,8 @@ _NATIVE: Mapping[str, Raw] = {
     "deepseek-ai/DeepSeek-V4.1-Flash": {
         "quantization_config": {**_FP8, "weight_block_size": [32, 32], "scale_fmt": "ue8m0", "expert_dtype": "fp4"}
     },
-    "deepseek-ai/DeepSeek-V4-Flash": _MIXED_FP4,
-    "deepseek-ai/DeepSeek-V4-Pro": _MIXED_FP4,
+    **dict.fromkeys((f"deepseek-ai/DeepSeek-V4-{size}" for size in ("Flash", "Pro")), _MIXED_FP4),
+    **dict.fromkeys((f"deepseek-ai/DeepSeek-V4-{size}-Base" for size in ("Flash", "Pro")), _MIXED_FP8),
     "MiniMaxAI/MiniMax-M2": {"quantization_config": {**_FP8, "modules_to_not_convert": _LEFT_BY_MINIMAX}},
     **dict.fromkeys(
         (f"moonshotai/Kimi-{name}" for name in ("K2-Thinking", "K2.5", "K2.6", "K2.7-Code")), _INT4_EXPERTS
@@ -99,7 +100,7 @@ def published(name: str, named: str | None = None) -> Raw:
     """
     config: Raw = catalog()[name]["config"]
     if named == "fp8" and _NATIVE.get(name) is _MIXED_FP4:
-        return {**config, **_MIXED_FP4, "expert_dtype": named}
+        return {**config, **_MIXED_FP8}
     if name in _STRETCHED_NAMES:
         return {**config, "text_config": {**config["text_config"], "rope_scaling": _STRETCHED}}
     return {**config, **_NATIVE.get(name, {})}

@@ -34,7 +34,7 @@ PREDICTING: Mapping[str, tuple[str, int]] = {
     **dict.fromkeys(
         (
             *("deepseek_v3", "deepseek_v32", "deepseek_v4", "glm4_moe"),
-            *("glm4_moe_lite", "glm_moe_dsa", "ernie4_5_moe", "mimo"),
+            *("glm4_moe_lite", "glm_moe_dsa", "ernie4_5_moe", "mimo", "glm5_next"),
         ),
         ("num_nextn_predict_layers", 1),
     ),

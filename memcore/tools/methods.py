@@ -358,6 +358,10 @@ _WRITTEN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "dpo": {"beta": 0.1},
         "kto": {"desirable_weight": 1.0},
         "grpo": {"num_generations": 8, "max_length": None},
+        "reward": {"center_rewards_coefficient": 0.01},
+        "cpo": {"cpo_alpha": 1.0},
+        "simpo": {"loss_type": "simpo", "cpo_alpha": 0.0, "simpo_gamma": 0.5},
+        "orpo": {"beta": 0.1, "output_dir": "orpo"},  # its config has no key of its own
     },
 }
 """Keys of methods by tool, where the method alone gives them; `of_axolotl_method` and others read them."""

@@ -79,6 +79,10 @@ BATCH_TOKENS = (
     r"|每(?:步|个?\s*batch|批)\s*(\d+(?:\.\d+)?\s?[km])\s*(?:个\s*)?tokens?"
 )
 """Tokens of a step of the whole job."""
+GLOBAL_BATCH = (
+    rf"(?:\b(?:global|effective|total)[\s_-]*batch(?:[\s_-]*size)?|\bgbs|全局(?:批次|批量|batch)(?:大小)?){_IS}"
+)
+"""Sequences of such a step."""
 IMAGES = r"(?<![\w.])(?:(\d{1,4})|an?)\s*(?:张\s*)?(?:images?|pictures?|图片?|图像)(?![\w])"
 SIZE = r"(?<![\w.])(\d{3,5})\s*[x×*]\s*(\d{3,5})(?!\d)(?:\s*(?:pixels?|px|像素))?"
 """Images of a sequence, and how wide and high they are."""
@@ -102,7 +106,8 @@ TOKENS = r"(?<![\w.])(\d+(?:\.\d+)?\s?[bt])(?:illion|rillion)?\s*(?:training\s+)
 
 SERVING: Mapping[str, str] = {
     "sglang": r"\bsglang\b", "trt": r"\btensorrt(?:-llm)?\b|\btrt(?:-llm)?\b",
-    "gguf": r"\bllama\.?cpp\b|\bgguf\b|\bollama\b|\blm\s?studio\b|\bkoboldcpp\b",
+    "gguf": r"\bllama\.?cpp\b|\bgguf\b|\bollama\b|\blm\s?studio\b|\bkoboldcpp\b|\b(?:which|what|best)\s+quants?\b",
+    "generate": r"\b(?:hf|transformers|model)(?:['’]s)?[\s.]+generate\b(?:\(\))?",
     "serve": (
         r"\bserv(?:e|es|ed|ing)\b|\bvllm\b|\binference\b|\bdeploy(?:ed|ing|ment)?\b|\bhost(?:ing)?\b|部署|推理|服务(?!器)"
     ),
@@ -116,7 +121,7 @@ TRAINING: Mapping[str, str] = {
 """The same of training."""
 WHOLE = (
     r"\bfull[\s-]*(?:param(?:eter)?s?|weights?|ft|sft|fine|tun\w*|finetun\w*|training)\b"
-    r"|\ball\s+(?:weights|parameters)\b|全量|全参"
+    r"|\bfull(?=\s*(?:$|[,.;?]|(?:on|with|at|in|using)\b))|\ball\s+(?:weights|parameters)\b|全量|全参"
 )
 """All weights are to be trained, so that adapters are no answer."""
 TOOLS = frozenset({"ollama"})

@@ -21,6 +21,7 @@ from memcore.networks.catalog import catalog, known
 from memcore.records import dataclass
 from memcore.registry import SERVERS
 from memcore.serving.inference import CHAT, LENGTHS, Inference
+from memcore.units import parse_count
 
 _SERVED = frozenset(name for name, task in TASKS.items() if task.engine)
 _ENOUGH = 2
@@ -187,8 +188,11 @@ class _Reading:
         """Read what training or a server is told."""
         if found := self.take(phrases.TOKENS):
             self.options["tokens"] = re.sub(r"\s", "", found[1])
+        several = None
         if task not in _SERVED and (found := self.take(phrases.BATCH_TOKENS)):
             self.options["batch_tokens"] = re.sub(r"\s", "", next(filter(None, found.groups())))
+        elif task not in _SERVED:
+            several = self.take(phrases.GLOBAL_BATCH)
         for path, pattern in phrases.COUNTED.items():
             self.count(path, pattern)
         self.images(served=task in _SERVED)
@@ -198,6 +202,9 @@ class _Reading:
             self._served(phrases.GGUF_OF_BITS if task == "gguf" else phrases.WEIGHTS_OF_BITS)
         else:
             self._trained()
+        if several is not None:
+            length = self.texts.get(Training.sequence_length) or TASKS[task or "full"].begins[Training.sequence_length]
+            self.options["batch_tokens"] = str(parse_count(several[1]) * parse_count(length))
 
     def images(self, *, served: bool) -> None:
         """Read the images of a sequence, and their size where they are square; servers profile with the largest."""

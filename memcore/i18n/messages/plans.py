@@ -101,6 +101,7 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "Frozen weights in bf16": "冻结权重用 bf16",
     "Optimizer on the host": "优化器放在主机上",
     "Optimizer and parameters on the host": "优化器和参数放在主机上",
+    "Reentrant checkpoints": "重入式检查点",
     "FSDP's CPU offload": "FSDP 的 CPU 卸载",
     "Some layers on the host": "部分层放在主机上",
     "Some experts on the host": "部分专家放在主机上",
@@ -171,6 +172,9 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
         "参数分片、梯度和优化器状态留在主机内存，由 CPU 执行更新"
     ),
     "the GPU holds only the layers in use": "GPU 只保留正在计算的层",
+    "frozen parameters are empty again when layers run again, which other checkpoints take for an error": (
+        "重新计算层时冻结参数又成了空张量，其他形式的检查点会把它当作错误"
+    ),
     "the rest comes over PCIe": "其余经 PCIe 传输",
     "the CPU computes the layers that do not fit on the GPU": "GPU 放不下的层由 CPU 计算",
     "the CPU computes the experts that do not fit on the GPU": "GPU 放不下的专家由 CPU 计算",

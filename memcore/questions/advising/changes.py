@@ -43,6 +43,9 @@ def _doubled(path: str, symbol: str | None) -> Callable[[Job], Iterator[Changes]
     return made
 
 
+_FUSED = (None, "sft", "dpo", "grpo")
+"""Methods whose trainers have a fused loss: those of TRL that take `use_liger_kernel` (trl, trainer/dpo_trainer.py,
+grpo_trainer.py); the losses of ORPO, SimPO and CPO need logits (experimental/orpo, experimental/cpo)."""
 _SIZED = (Parallelism.data_parallel_size, Parallelism.data_parallel_shard_size)
 
 
@@ -147,7 +150,10 @@ _COMMON: tuple[Change, ...] = (
         kind="free",
         note="the output head and the loss run chunk by chunk; Liger's kernel is about as fast",
         to={Training.loss: "fused-linear"},
-        when={Training.loss: ("cross-entropy-fp32", "cross-entropy")},
+        when={
+            Training.loss: ("cross-entropy-fp32", "cross-entropy"),
+            Training.method.name: _FUSED,
+        },
     ),
     Change(
         title="Loss without an fp32 copy of the logits",

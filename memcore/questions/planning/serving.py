@@ -34,6 +34,8 @@ _LAST = 80
 """Further estimates while more hardware is looked for; three times as many if nothing fits."""
 
 
+_FEW_USERS = 4
+"""Users whom layers on the host serve at most: llama.cpp's published rates with them are of no more."""
 _NODE = 8
 """GPUs of a node, as a larger GPU is rented where one is too few."""
 _Start = tuple[tuple[Knob, ...], ServingEstimate]
@@ -91,7 +93,7 @@ class Servings:
                 named = self.asked[EngineSettings.type]
                 others = [each for each in registry.SERVERS if each != named]
                 yield from gathered(found, self._on_host(others if named is None else (named,)))
-                if named is not None and self._too_heavy(found):
+                if named is not None and self.first.users <= _FEW_USERS and self._too_heavy(found):
                     yield from gathered(found, self._on_host(others))
             if sum(self.bench.safe(each.found) for each in found) < FEW:
                 yield from gathered(found, self._others(tuple(found)))
@@ -106,8 +108,13 @@ class Servings:
         yield sorted(once.values(), key=self._place)
 
     def _place(self, each: Served) -> tuple[object, ...]:
-        """Whatever may fit on the GPUs that are there stands before more hardware, what is safe before what is not."""
-        return each.tier == "hardware", not self.bench.safe(each.found), each.last, _ORDER.index(each.tier), each.harm
+        """Whatever may fit on the GPUs that are there stands before more hardware, what is safe before what is not.
+
+        Layers on the host are for a few users: for more, they stand behind more hardware.
+        """
+        waits = each.tier == "transfer" and each.found.users > _FEW_USERS
+        safe = self.bench.safe(each.found)
+        return waits, each.tier == "hardware", not safe, each.last, _ORDER.index(each.tier), each.harm
 
     def _composed(self, config: Config, extra: tuple[Knob, ...], tier: str = "") -> Iterator[Served | None]:
         """For each format of weights the least harmful changes with which the server takes what is asked."""

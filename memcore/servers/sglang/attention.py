@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.config.defaults import Defaults
+from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings, release
 from memcore.config.parallelism import Parallelism
+from memcore.networks.network import Model
+from memcore.networks.parts import LatentAttention
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Layout
@@ -26,9 +28,21 @@ _ROOM, _EACH, _MORE, _MANY = 4 * 1024, 3, 1.5, 300
 """MiB up to 0.5.2; since then MiB of a captured sequence of each rank, and more beyond that many sequences."""
 
 
-def lays_out(read: Defaults, layout: Layout) -> Layout:
+_ALWAYS = (0, 5, 3), (0, 5, 6)
+"""The first release that runs sparse attention data-parallel whatever it is told, and the first that does not."""
+
+
+def lays_out(read: Defaults, layout: Layout, model: Model) -> Layout:
     """Return groups of ranks that attend to the same requests; further copies of a model share no experts."""
-    if layout.data == 1 or not read.take(SglangSettings.enable_dp_attention, False):
+    number = release(read.given(EngineSettings.version) or "")
+    always = _ALWAYS[0] <= number < _ALWAYS[1] and any(
+        isinstance(mixer, LatentAttention) and mixer.indexer for layer, _ in model.layers for mixer in layer.mixers
+    )
+    if always and layout.data < layout.tensor:
+        said = "SGLang 0.5.3 to 0.5.5 run sparse attention data-parallel"
+        read.assumptions.append(Assumption(Parallelism.data_parallel_size, layout.tensor, said, notable=True))
+        layout = replace(layout, data=layout.tensor)
+    if layout.data == 1 or not (always or read.take(SglangSettings.enable_dp_attention, False)):
         layout = replace(layout, experts=layout.tensor)
         return replace(layout, others=((SHARED, 1),)) if _sent(read) else layout
     ranks, groups = layout.tensor, layout.data
@@ -37,7 +51,6 @@ def lays_out(read: Defaults, layout: Layout) -> Layout:
         read.refuse(Parallelism.data_parallel_size, said, groups, ranks)
         return layout
     within = ranks // groups
-    number = release(read.given(EngineSettings.version) or "")
     former = bool(number) and number < _DIVIDED
     if former and within > 1:
         said = "found {}, but this release needs the tensor-parallel size ({})"

@@ -1,6 +1,6 @@
 """What kernels of experts leave allocated next to the weights in SGLang.
 
-Source: sglang 0.5.5 to 0.5.12, srt/layers/quantization/modelopt_quant.py (`ModelOptNvFp4FusedMoEMethod`): room for
+Source: sglang 0.5.1 to 0.5.12, srt/layers/quantization/modelopt_quant.py (`ModelOptNvFp4FusedMoEMethod`): room for
 swizzled scales is made for every expert before loading; FlashInfer's kernels of TensorRT-LLM shuffle weights and scales
 into tensors of their own, and until 0.5.12 the room stayed. Which kernels run unasked: srt/server_args.py.
 """
@@ -8,10 +8,12 @@ into tensors of their own, and until 0.5.12 the room stayed. Which kernels run u
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 
 from memcore.memory.ledger import Entry, Range
 from memcore.networks.parts import Experts
 from memcore.servers.sglang.compressed import FAMILY
+from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.entries import observed, tensor
 from memcore.serving.job import ServingJob
 from memcore.serving.stages import Stage
@@ -20,7 +22,8 @@ from memcore.symbols import product, round_up
 
 _TRTLLM, _AUTO = "flashinfer_trtllm", "auto"
 _UNASKED = frozenset({"deepseek_v3", "qwen3_moe", "qwen3_next", "qwen3_5_moe"})
-_FREED = (0, 5, 12)
+_MADE, _FREED = (0, 5, 1), (0, 5, 12)
+"""The first release read that makes the room, and the first that frees it; 0.4.10 swizzles scales when it has them."""
 _SOURCE = "sglang 0.5.9, srt/layers/quantization/modelopt_quant.py, ModelOptNvFp4FusedMoEMethod.create_weights"
 _GROUP = 16
 _MARLIN = 9
@@ -49,7 +52,7 @@ def left_behind(job: ServingJob, backend: str, number: tuple[int, ...], stage: S
     """Room for scales in NVFP4 that is never filled."""
     basics, sizes = job.basics, job.basics.sizes
     major = basics.accelerator.major if basics.accelerator else None
-    if basics.stored is None or basics.stored.format.name != "nvfp4" or major != 10 or number >= _FREED:
+    if basics.stored is None or basics.stored.format.name != "nvfp4" or major != 10 or not _MADE <= number < _FREED:
         return
     if backend != _TRTLLM and (backend != _AUTO or basics.model.network.family not in _UNASKED):
         return
@@ -66,17 +69,36 @@ def left_behind(job: ServingJob, backend: str, number: tuple[int, ...], stage: S
                     yield tensor(title, CATEGORY, shape, 1, sizes, _SOURCE, copies=len(numbers), module="experts")
 
 
+def physical(job: ServingJob) -> int:
+    """Return how many experts all ranks hold: the model's own, and copies of those that are often chosen."""
+    sizes = job.basics.sizes
+    return product((sizes["E"],), sizes) + (job.config[SglangSettings.ep_num_redundant_experts] or 0)
+
+
+def redundant(job: ServingJob, weights: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield the copies that are shared out with the other experts (srt/eplb/expert_location.py)."""
+    if not job.config[SglangSettings.ep_num_redundant_experts]:
+        return
+    sizes = {
+        "bytes": sum(entry.bytes for entry in weights if "experts" in (entry.module or "").split(".")),
+        "experts": product((job.basics.sizes["E"],), job.basics.sizes),
+    }
+    share = Fraction(physical(job), sizes["experts"]) - 1
+    yield tensor("copies of experts, shared out over the ranks", CATEGORY, ("bytes",), share, sizes, _COPIES)
+
+
+_COPIES = "sglang, srt/layers/moe/ep_moe/layer.py, num_physical_experts"
 DISPATCHED = 128
 """SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK (sglang, srt/environ.py)."""
 
 
-def received(sizes: Mapping[str, int], itemsize: int) -> int:
-    """Return bytes of what experts receive while decoding, and make of it: room for every rank's tokens each.
+def received(sizes: Mapping[str, int], itemsize: int, tokens: int) -> int:
+    """Return bytes of what experts receive while decoding, and make of it: room for each rank's `tokens` each.
 
     Source: sglang 0.5.9, srt/layers/moe/moe_runner/deep_gemm.py (`_run_masked_gemm`), which frees what was read.
 
-    >>> received({"E": 256, "h": 7168, "m": 2048}, 1) // 2**20
+    >>> received({"E": 256, "h": 7168, "m": 2048}, 1, 128) // 2**20
     512
     """
-    rows, hidden, wide = DISPATCHED * sizes["E"], sizes["h"], sizes["m"]
+    rows, hidden, wide = tokens * sizes["E"], sizes["h"], sizes["m"]
     return rows * max(itemsize * hidden + 2 * 2 * wide, itemsize * wide + 2 * hidden)

@@ -23,7 +23,7 @@ from memcore.serving.profile import TOKENS, WORKSPACES, Step
 from memcore.serving.stages import Stage
 from memcore.units import GiB, MiB, format_bytes
 
-_CATEGORY = "CUDA graphs"
+GRAPHS = "CUDA graphs"
 _HOOK = "sglang, srt/arg_groups/memory_hook.py"
 _MEANWHILE = 0, int(1.2 * GiB), int(2.6 * GiB)
 """What the host's processes take meanwhile where the GPU shares their memory. Fitted to four starts: 0.98 to 2.57."""
@@ -41,12 +41,13 @@ def graphs(
     largest: int,
     prompts: int,
     number: tuple[int, ...],
+    kept_for_requests: int,
     received: int = 0,
 ) -> list[Entry]:
     """Graphs of decoding, each of a whole step, and since 0.5.4 those of prompts, piece by piece, with their pool.
 
     `largest`: sequences of the largest graph; `prompts`: tokens of the longest captured prompt, 0 if none is;
-    `received`: bytes of what a rank's experts receive and make of it.
+    `kept_for_requests`: bytes of attention's tables; `received`: those of what a rank's experts receive and make of it.
 
     Prompts are captured up to a whole chunk, whose tensors the pool keeps: 2.84 GiB of Qwen3-32B on an H100 and 0.13
     for decoding, 2.32 GiB and 0.60 of Qwen3-8B. What SGLang leaves room for is less.
@@ -60,7 +61,7 @@ def graphs(
     former = integrated(job.accelerator) or (major is not None and major < _BLACKWELL)
     pooled = pool(step, stage, prompts if pieces else min(largest, step.sizes[TOKENS]))
     pooled += _logits(job, largest, number) if stage.samples else 0
-    pooled += (accumulators(job, stage, largest, number) + received) if largest else 0
+    pooled += (accumulators(job, stage, largest, number) + kept_for_requests + received) if largest else 0
     # Each stream has workspaces of cuBLAS.
     pooled += 2 * dict(matmul_workspaces(job.accelerator))["cublas_workspace"]
     bounds = kept(job, FORMER if former else PRESENT, found, pooled, earlier=number < _LATER)
@@ -72,7 +73,7 @@ def graphs(
         bounds = replace(bounds, high=max(bounds.high, 2 * (100 + 5 * largest) * MiB))
     text = Message("{} sizes of decoding and {} of prompts, whose pool has {}", whole, pieces, format_bytes(pooled))
     because = "drivers differ, and kernels are loaded during the capture"
-    return [observed("captured graphs", _CATEGORY, bounds, _HOOK, text, because), *_wrappers(job, stage, whole)]
+    return [observed("captured graphs", GRAPHS, bounds, _HOOK, text, because), *_wrappers(job, stage, whole)]
 
 
 _LOGITS_SHARED = (0, 5)
@@ -124,7 +125,7 @@ def _wrappers(job: ServingJob, stage: Stage, sizes: int) -> Iterator[Entry]:
     each = 2 if any(mixer.mask == "sliding" for mixer in mixers) else 1
     yield Entry(
         title="integer workspaces of FlashInfer's attention",
-        category=_CATEGORY,
+        category=GRAPHS,
         each=_INTEGERS,
         copies=each * sizes,
         range=Range(0, each * sizes * _INTEGERS, each * sizes * _INTEGERS),

@@ -22,13 +22,15 @@ from memcore.records import dataclass
 from memcore.servers.sglang import supported
 from memcore.servers.sglang.attention import gathers_logits, groups, lays_out, reserved
 from memcore.servers.sglang.compressed import FAMILY, PAGE, SEQUENCES, WINDOW_RATIO, Compressed, compressed
-from memcore.servers.sglang.experts import DISPATCHED, kept_scales, left_behind, received
-from memcore.servers.sglang.graphs import fused_sums, graphs, prompt_sizes
+from memcore.servers.sglang.experts import DISPATCHED, kept_scales, left_behind, physical, received, redundant
+from memcore.servers.sglang.graphs import GRAPHS, fused_sums, graphs, prompt_sizes
 from memcore.servers.sglang.indexers import spare_keys
+from memcore.servers.sglang.phases import captures_decoding, captures_prompts, reserving, role
 from memcore.servers.sglang.positions import too_long
-from memcore.servers.sglang.settings import SglangSettings
+from memcore.servers.sglang.requests import asked, places, running, tables
+from memcore.servers.sglang.settings import DECODE, PREFILL, SglangSettings
 from memcore.servers.sglang.states import Division, divide, slots_each
-from memcore.servers.sglang.towers import captures_prompts, fraction_left, kept_for_pictures
+from memcore.servers.sglang.towers import fraction_left, kept_for_pictures
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec
@@ -93,8 +95,6 @@ _SMALLER = (
     ((0, 5, 20), Tier(below=35 * 1024, chunk=2048, graphs=24, graphs_wide=80)),
 )
 """Releases before which GPUs of 24 and 32 GB had shorter chunks and fewer graphs than now."""
-_PROMPTS = (0, 5, 10)
-"""The release that captures graphs of prompts without being asked to (enable_piecewise_cuda_graph before)."""
 _PHASES = (0, 5, 14)
 """The first release whose --disable-cuda-graph turns off graphs of prompts, too (CudaGraphConfig)."""
 _NO_ROOM, _SENDING = (0, 5, 15), 2 * 1024
@@ -140,6 +140,8 @@ class Options:
     number: tuple[int, ...] = ()
     """Of the release."""
     expert_kernels: str = "auto"
+    dispatched: int = DISPATCHED
+    """Tokens of a rank for which DeepEP's kernels for decoding have room."""
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -147,19 +149,20 @@ def options(read: Defaults, basics: Basics) -> Options:
 
     Raises UnsupportedError for a family that SGLang does not have.
     """
-    supported.check(basics.model.network.family)
+    supported.check(basics.model)
     memory = (basics.capacity or 80 * 1024 * MiB) // MiB
     number = release(read.given(EngineSettings.version) or NEWEST)
     derives = number >= _DERIVING
     tier = _tier(memory, number)
     chunk = read.take(SglangSettings.chunked_prefill_size, tier.chunk)
     wide = basics.layout.tensor * groups(basics.layout) >= 4
-    requests = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
+    given = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
     usual = tier.graphs_wide if wide else tier.graphs
-    if requests is not None and number >= _AS_MANY:
-        usual = min(usual, requests)
+    if given is not None and number >= _AS_MANY:
+        usual = min(usual, given)
     graphs = read.take(SglangSettings.cuda_graph_max_bs, usual)
     apart = groups(basics.layout)
+    requests = asked(given, basics)
     requests = requests if requests is None else max(requests // apart, 1)
     fraction = read.given(SglangSettings.mem_fraction_static)
     if fraction is None and basics.capacity is not None:
@@ -176,18 +179,18 @@ def options(read: Defaults, basics: Basics) -> Options:
     kept = fraction is not None and _gives_to_aiter(basics, number)
     compresses = basics.model.network.family == FAMILY
     page = read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1
-    captures = not read.given(SglangSettings.disable_cuda_graph)
     return Options(
         fraction=_AITER_SHARE * fraction if kept and fraction is not None else fraction,
-        chunk=max(chunk // apart, 1),
+        chunk=_at_once(read, basics, max(chunk // apart, 1), requests or graphs),
         graphs=graphs if requests is None else min(graphs, requests),
         page=PAGE if compresses else page,
         most=read.given(SglangSettings.max_total_tokens),
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, WINDOW_RATIO if compresses else 0.8),
         state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
         states=_states(read, requests),
-        prefill_graphs=derives and _captures_prompts(basics, number) and (captures or number < _PHASES),
-        captures=captures,
+        prefill_graphs=captures_prompts(read, basics, number)
+        and (number < _PHASES or not read.given(SglangSettings.disable_cuda_graph)),
+        captures=captures_decoding(read),
         deepep=read.take(SglangSettings.deepep_mode, "auto") if _sends(read, basics) == "deepep" else None,
         slots=_sends(read, basics) == "flashinfer",
         aiter=kept,
@@ -196,11 +199,18 @@ def options(read: Defaults, basics: Basics) -> Options:
         sequences=requests or SEQUENCES,
         number=number,
         expert_kernels=read.given(SglangSettings.moe_runner_backend) or "auto",
+        dispatched=read.given(SglangSettings.deepep_dispatch_tokens) or DISPATCHED,
     )
 
 
+def _at_once(read: Defaults, basics: Basics, chunk: int, requests: int) -> int:
+    """Return tokens of a step: a server that only decodes has those of its requests."""
+    drafted = basics.speculation.tokens if basics.speculation is not None else 0
+    return requests * (drafted + 1) if role(read) == DECODE else chunk
+
+
 def _slots_each(read: Defaults, basics: Basics, number: tuple[int, ...]) -> int:
-    if read.given(SglangSettings.disable_radix_cache):
+    if _forgets(read):
         return 1
     strategy = read.take(SglangSettings.mamba_radix_cache_strategy, "auto")
     return slots_each(strategy, basics.model.network.family, number)
@@ -209,7 +219,12 @@ def _slots_each(read: Defaults, basics: Basics, number: tuple[int, ...]) -> int:
 def _states(read: Defaults, requests: int | None) -> int | None:
     """Slots of recurrent states that are asked for, or one of each request where no prompts are kept."""
     found = read.given(SglangSettings.max_mamba_cache_size)
-    return found or (requests if read.given(SglangSettings.disable_radix_cache) else None)
+    return found or (requests if _forgets(read) else None)
+
+
+def _forgets(read: Defaults) -> bool:
+    """Return whether finished prompts are not kept, as in a server that only decodes."""
+    return bool(read.given(SglangSettings.disable_radix_cache)) or role(read) == DECODE
 
 
 _CACHES = (0, 5, 3)
@@ -251,18 +266,6 @@ def _tier(memory: int, number: tuple[int, ...]) -> Tier:
     return next((row for before, row in _SMALLER if number < before and row.below == found.below), found)
 
 
-def _captures_prompts(basics: Basics, number: tuple[int, ...]) -> bool:
-    """Return whether graphs of prompts are captured.
-
-    Not with most towers, on other GPUs than NVIDIA's, or in a pipeline (srt/server_args.py,
-    _handle_piecewise_cuda_graph); until drafts are counted, not with these either.
-    """
-    if number < _PROMPTS or (basics.speculation is not None and number < _DRAFTING[-1][0]):
-        return False
-    nvidia = basics.accelerator is None or basics.accelerator.major is not None
-    return nvidia and captures_prompts(basics, number) and basics.layout.pipeline == 1
-
-
 _DISPATCHER = "sglang, srt/layers/moe/token_dispatcher/deepep.py; deepseek-ai/DeepEP, csrc/legacy/config.hpp"
 
 
@@ -291,7 +294,8 @@ def _sends(read: Defaults, basics: Basics) -> str | None:
 def _exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
     """Buffers of all-to-all outside the static share: DeepEP's of the first step, or FlashInfer's slots.
 
-    DeepEP's normal and low-latency kernels share the second buffer; FlashInfer gets tokens in NVFP4.
+    DeepEP's normal and low-latency kernels share the second buffer, and the first step is that which warms up the first
+    graph; FlashInfer gets tokens in NVFP4.
     Source: sglang, srt/layers/moe/token_dispatcher/deepep.py (`get_deepep_buffer`) and flashinfer.py.
     """
     sizes, basics = job.basics.sizes, job.basics
@@ -307,8 +311,9 @@ def _exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
     normal, late = chosen.deepep != "low_latency", chosen.deepep != "normal"
     near = near_bytes(sizes["h"], sizes["EP"]) if normal else 0
     far = far_bytes(sizes["h"], sizes["EP"]) if normal else 0
-    quick = low_latency_bytes(DISPATCHED, sizes["h"], sizes["E"]) if late else 0
-    return deep_ep(near, max(far, quick), _DISPATCHER)
+    quick = low_latency_bytes(chosen.dispatched, sizes["h"], physical(job)) if late else 0
+    found = deep_ep(near, max(far, quick), _DISPATCHER)
+    return [replace(each, category=GRAPHS) for each in found] if chosen.captures else found
 
 
 def _former(basics: Basics, number: tuple[int, ...]) -> float:
@@ -327,11 +332,14 @@ def _former(basics: Basics, number: tuple[int, ...]) -> float:
 def _reserved(read: Defaults, basics: Basics, chunk: int, graphs: int, number: tuple[int, ...]) -> float:
     """MiB that are not static (handle_gpu_memory_settings, reserve_for_graph_mb); the chunk is that of all groups."""
     layout = basics.layout
-    parallel = layout.tensor * groups(layout) * layout.pipeline
-    found = 512 + 1.5 * max(chunk, 2048) + parallel / 8 * 1024 + reserved(layout, graphs, number, derives=True)
-    none = number >= _NO_ROOM and read.given(SglangSettings.disable_cuda_graph)
+    parallel, phase = layout.tensor * groups(layout) * layout.pipeline, reserving(read, number)
+    given = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
+    tokens = _at_once(read, basics, chunk, given or graphs) if phase == DECODE else chunk
+    found = 512 + 1.5 * max(tokens, 2048) + parallel / 8 * 1024
+    found += 0 if phase == PREFILL else reserved(layout, graphs, number, derives=True)
+    none = number >= _NO_ROOM and (read.given(SglangSettings.disable_cuda_graph) or phase == PREFILL)
     found += 0 if none else 2 * graphs
-    if _captures_prompts(basics, number):
+    if captures_prompts(read, basics, number):
         found += 1.5 * 1024 if "lk" in basics.sizes else 8 * prompt_sizes(chunk)
     memory = (basics.capacity or 0) // MiB
     found = max(found, 10 * 1024) if memory > 60 * 1024 else found
@@ -418,6 +426,7 @@ class _Rank:
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     weights = rank_weights(job, stage, tables="fp32")
     weights += [*kept_scales(job, weights), *left_behind(job, chosen.expert_kernels, chosen.number, stage)]
+    weights += redundant(job, weights)
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
     parts += tuple(spare_keys(job, stage, chosen.number))
     available = tokens = None
@@ -427,8 +436,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in [*weights, *_hosted(job)])
         available -= kept_for_pictures(job.basics, chosen.number) + _left_behind(job, chosen.number)
         rest, state = available, _state(parts)
-        if state:
-            found = _divided(job, chosen, available, state, drafts=pools is None)
+        if state and pools is None:
+            found = _divided(job, chosen, available, state)
             rest, slots, checked = found.rest, found.slots, found.checked
         cell = _cell(parts, windowed=False) + chosen.window_ratio * _cell(parts, windowed=True)
         if pools is not None:
@@ -453,9 +462,9 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     )
 
 
-def _divided(job: ServingJob, chosen: Options, room: int, state: int, *, drafts: bool) -> Division:
+def _divided(job: ServingJob, chosen: Options, room: int, state: int) -> Division:
     """Room for tokens and for states, of which drafts need some for each token that they propose and the one before."""
-    tokens = job.basics.speculation.tokens if job.basics.speculation and drafts else 0
+    tokens = job.basics.speculation.tokens if job.basics.speculation else 0
     return divide(
         room,
         state,
@@ -527,7 +536,11 @@ def _windows(parts: Sequence[CacheSpec]) -> int:
 
 
 def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | None) -> RankBudget:
-    entries = [*rank.weights, *_running(job, chosen, rank.stage), *_hosted(job)]
+    slots = rank.states // chosen.slots_each if rank.states else None
+    length, number, ranks = job.basics.max_model_len, chosen.number, groups(job.basics.layout)
+    requests = running(tokens or 0, length, chosen.requests, number, slots) if tokens else chosen.requests or 1
+    entries = [*rank.weights, *_running(job, replace(chosen, graphs=min(chosen.graphs, requests)), rank.stage)]
+    entries += [places(job, requests, ranks, number), *_hosted(job)]
     entries += context_and_nccl(job.accelerator, job.num_gpus)
     if tokens:
         for title, windowed, share in (("token pool", False, 1.0), ("window pool", True, chosen.window_ratio)):
@@ -577,10 +590,19 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     )
     prompts = chosen.chunk if chosen.prefill_graphs else 0
     largest, number = chosen.graphs if chosen.captures else 0, chosen.number
-    late = received(sizes, 1 if stored else 2) if chosen.deepep in ("auto", "low_latency") and "E" in sizes else 0
+    late = chosen.deepep in ("auto", "low_latency") and "E" in sizes
     captured = []
     if prompts or largest:
-        captured = graphs(job, stage, step, largest=largest, prompts=prompts, number=number, received=late)
+        captured = graphs(
+            job,
+            stage,
+            step,
+            largest=largest,
+            prompts=prompts,
+            number=number,
+            kept_for_requests=tables(job, stage, largest, chosen.page, number),
+            received=received(sizes, 1 if stored else 2, chosen.dispatched) if late else 0,
+        )
     kept = [] if step.allocates_in_experts else expert_workspace(step, stage)
     fused = [] if chosen.deepep or chosen.slots else fused_sums(job, number)
     return [*kept, *peak, *captured, *fused, *_exchanged(job, chosen)]

@@ -13,6 +13,8 @@ from memcore.config.schema import Section, Setting, setting
 from memcore.serving.settings import NOT_SERVED
 
 _SGLANG = ("sglang",)
+PREFILL, DECODE = "prefill", "decode"
+"""Phases that servers of a disaggregated deployment have one of."""
 
 
 class SglangSettings(Section, path="engine", engines=_SGLANG):
@@ -162,6 +164,33 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         default="auto",
         advanced=True,
     )
+    ep_num_redundant_experts = setting(
+        Integer(minimum=0),
+        "Redundant experts",
+        "Copies of experts that all ranks hold together, in addition to the model's own.",
+        flag="redundant-experts",
+        default="0",
+        advanced=True,
+    )
+    deepep_dispatch_tokens = setting(
+        Integer(minimum=1, unit="tokens"),
+        "DeepEP tokens per rank",
+        "Tokens of a rank that DeepEP's kernels for decoding have room for at once.",
+        flag="deepep-dispatch-tokens",
+        default="128",
+        advanced=True,
+    )
+    disaggregation_mode = setting(
+        Choice(
+            ("null", PREFILL, DECODE),
+            {"null": "both phases", PREFILL: "prompts alone", DECODE: "decoding alone, its cache filled by others"},
+        ),
+        "Phase",
+        "The phase of a disaggregated deployment that this server runs: what the other needs is not kept free.",
+        flag="disaggregation-mode",
+        default="null",
+        advanced=True,
+    )
     moe_runner_backend = setting(
         Choice(
             (
@@ -254,6 +283,22 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "面向提示的 kernel",
         "面向解码的 kernel",
     ),
+    SglangSettings.ep_num_redundant_experts: (
+        "除模型自身的专家外，所有 rank 共同持有的专家副本数。",
+        "冗余专家",
+    ),
+    SglangSettings.deepep_dispatch_tokens: (
+        "DeepEP 的解码 kernel 一次能容纳的每个 rank 的 token 数。",
+        "DeepEP 每 rank 的 token 数",
+    ),
+    SglangSettings.disaggregation_mode: (
+        "分离部署中此服务器运行的阶段：不为另一阶段预留显存。",
+        "阶段",
+        "",
+        "两个阶段",
+        "只处理提示词",
+        "只解码，缓存由其他服务器填充",
+    ),
     SglangSettings.moe_runner_backend: (
         "运行专家的 kernel。其缓冲区不在静态比例之内，每步之后释放，因此 KV 缓存池不变。",
         "专家的 kernel",
@@ -270,6 +315,8 @@ REFUSED: Mapping[str, tuple[str, ...]] = {"sglang": (*NOT_SERVED, Parallelism.co
 """Settings that every engine could have, but this one refuses whatever their value."""
 NEEDS: Mapping[str, Need] = {
     SglangSettings.moe_runner_backend: ROUTED,
+    SglangSettings.deepep_dispatch_tokens: ROUTED,
+    SglangSettings.ep_num_redundant_experts: ROUTED,
     SglangSettings.moe_dense_tp_size: ROUTED,
     SglangSettings.mamba_full_memory_ratio: STATEFUL,
     SglangSettings.mamba_radix_cache_strategy: STATEFUL,

@@ -10,13 +10,11 @@ from collections.abc import Mapping
 
 from memcore.records import dataclass
 
-_REQUESTS = 48
-"""Requests at once where tokens are drafted and nobody says how many (`max_running_requests`)."""
 _EACH: Mapping[str, int] = {"no_buffer": 3, "extra_buffer": 5, "extra_buffer_lazy": 4}
 """Slots of a request whose prompt is kept, by `--mamba-radix-cache-strategy` (_calculate_mamba_ratio)."""
 _BUFFERED, _BUFFERS = (0, 5, 17), frozenset((
     *("kimi_linear", "kimi_k3", "qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next"),
-    *("minicpmv4_6", "falcon_h1", "granitemoehybrid", "nemotron_h"),
+    *("minicpmv4_6", "falcon_h1", "granitemoehybrid", "nemotron_h", "glm5_next"),
 ))  # fmt: skip
 """The first release whose choice was read, and the families that get an extra buffer where none is said: prefill and
 decoding overlap unless that is disabled (0.5.18, srt/arg_groups/overrides.py, `_MAMBA_EXTRA_BUFFER_ARCHS`)."""
@@ -58,5 +56,5 @@ def divide(
         slots = max(int((budget - state * (1 + drafted)) / (state * (1 + drafted / each))), 0)
     else:
         slots = given
-    checked = state * (min(requests or _REQUESTS, slots // each) + 1) * drafted
+    checked = state * (min(requests or slots, slots // each) + 1) * drafted
     return Division(room - checked - (slots + 1) * state, slots, checked)

@@ -14,6 +14,7 @@ from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
+from memcore.networks.network import Model
 from memcore.records import dataclass
 from memcore.servers.tensorrt_llm import supported
 from memcore.servers.tensorrt_llm.experts import PACKS, deep_gemm_buffers, kernels
@@ -94,7 +95,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     )
 
 
-def _laid_out(read: Defaults, layout: Layout) -> Layout:
+def _laid_out(read: Defaults, layout: Layout, _: Model) -> Layout:
     """With data-parallel attention ranks hold everything whole, dense layers and head too, but for their experts.
 
     Whole experts or a slice of each take the same bytes. Source: TensorRT-LLM, _torch/models/modeling_deepseekv3.py

@@ -14,7 +14,7 @@ from memcore.config.engine import EngineSettings, release
 from memcore.errors import UnsupportedError
 from memcore.messages import Message
 from memcore.networks.network import Model
-from memcore.serving.cache import caches
+from memcore.servers.elsewhere import elsewhere
 
 ABSENT = frozenset((
     *("big_bird", "blip", "canine", "clap", "codegen", "cogvlm", "cogvlm_video", "convbert", "convnext"),
@@ -27,7 +27,7 @@ ABSENT = frozenset((
     *("perceiver", "reformer", "rembert", "resnet", "roformer", "rwkv", "segformer", "sew", "sew-d", "squeezebert"),
     *("swin", "swinv2", "tapas", "trocr", "unispeech", "unispeech-sat", "vila1_5", "vilt", "visual_bert"),
     *("voxtral_realtime_text", "wav2vec2", "wav2vec2-bert", "wav2vec2-conformer", "wavlm", "xglm", "xlm", "xlnet"),
-    *("yoso"),
+    *("yoso",),
 ))  # fmt: skip
 """Types that no class of the registry runs, and whose classes have no attention to choose: transformers' own, or code
 that comes with checkpoints (`modeling_mixformer_sequential.py`, `modeling_cogvlm.py`, `modeling_bert.py` of Jina); and
@@ -75,6 +75,4 @@ def _instead(model: Model) -> Message:
     """Return what runs a network instead."""
     if model.network.family in BLOCKS:
         return Message("engine.type sglang serves it")
-    if all(caches(layer) for layer, _ in model.layers):
-        return Message("engine.type transformers serves it")
-    return Message("transformers runs it, but its cache is not supported yet")
+    return elsewhere(model)

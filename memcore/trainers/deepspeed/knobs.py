@@ -8,6 +8,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.knobs import Knob, Settings, Way
 from memcore.config.training import Training
 from memcore.messages import Message
+from memcore.networks.adapter_kinds import ADAPTER_KINDS
 from memcore.trace.changes import Change
 from memcore.trainers.deepspeed.settings import DEEPSPEED, DeepSpeedSettings
 from memcore.trainers.pytorch.knobs import PLAIN_DEGREES
@@ -29,6 +30,14 @@ _ALL_TO_HOST = Knob(
     why="the GPU holds only the layers in use; the rest comes over PCIe",
     source="DeepSpeed 0.17, runtime/zero/offload_config.py; arXiv 2104.07857",
 )
+_REENTRANT = Knob(
+    title="Reentrant checkpoints",
+    to={Training.activation_checkpointing.use_reentrant: True},
+    when={Training.activation_checkpointing.use_reentrant: (None, False), Training.adapter.type: tuple(ADAPTER_KINDS)},
+    why="frozen parameters are empty again when layers run again, which other checkpoints take for an error",
+    source="transformers, issue 47254; DeepSpeed, pull request 8148, after 0.19.2; "
+    "peft, examples/sft/run_peft_qlora_deepspeed_stage3.sh",
+)
 _TRANSFERS = (_OPTIMIZER_TO_HOST, _ALL_TO_HOST)
 WAYS: Mapping[str, tuple[Way, ...]] = {
     "deepspeed": (
@@ -42,6 +51,7 @@ WAYS: Mapping[str, tuple[Way, ...]] = {
         Way(
             title="DeepSpeed ZeRO-3",
             settings={EngineSettings.type: "deepspeed", _STAGE: 3},
+            free=(_REENTRANT,),
             divides=frozenset({"sequence"}),
             degrees=PLAIN_DEGREES,
             transfers=_TRANSFERS,

@@ -104,12 +104,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     if read.problems:
         raise ConfigError(read.problems)
     return Job(
-        config=config,
-        model=model,
-        share=share,
-        engine=engine,
-        recipe=recipe,
-        sizes=sizes,
+        config=config, model=model, share=share, engine=engine, recipe=recipe, sizes=sizes,
         optimizer=optimizer,
         implementation=implementation,
         micro_batches=micro_batches,
@@ -124,7 +119,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
         accelerator=accelerator,
         capacity=capacity,
         assumptions=tuple(each for each in read.assumptions if _concerns(each.path, engine)),
-    )
+    )  # fmt: skip
 
 
 def _tiled(read: Defaults, model: Model, capacity: int | None, sizes: Mapping[str, int]) -> dict[str, int]:

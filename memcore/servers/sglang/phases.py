@@ -1,0 +1,59 @@
+"""Which phases a server has, and graphs of: prompts, decoding, or both.
+
+Sources: sglang, srt/server_args.py of 0.5.10 (`_handle_piecewise_cuda_graph`), 0.5.13 to 0.5.18
+(`_disable_tc_piecewise_cudagraph_if_incompatible`, `_disable_breakable_cudagraph_if_incompatible`,
+`_apply_cuda_graph_disaggregation_roles`, `_handle_pd_disaggregation`) and srt/arg_groups/cuda_graph_hook.py since; of
+roles also 0.4.6.
+"""
+
+from __future__ import annotations
+
+from memcore.config.defaults import Defaults
+from memcore.servers.sglang.attention import groups
+from memcore.servers.sglang.compressed import FAMILY
+from memcore.servers.sglang.settings import DECODE, PREFILL, SglangSettings
+from memcore.servers.sglang.towers import captures_prompts as captured_with_tower
+from memcore.serving.job import Basics
+
+_SINCE = (0, 5, 10)
+"""The release that captures graphs of prompts without being asked to (enable_piecewise_cuda_graph before)."""
+_DRAFTED = (0, 5, 14)
+"""The first release that captures them where tokens are drafted."""
+_BROKEN = (0, 5, 15)
+"""The first release that breaks graphs instead of compiling pieces: a prefill server has them, latent attention not."""
+_WIDER = (0, 5, 18)
+"""The first release read with latent attention, data-parallel attention and tokens that are sent to experts."""
+_ROLES = (0, 5, 15)
+"""The first release that leaves no room for the other phase."""
+
+
+def role(read: Defaults) -> str | None:
+    """Return the phase that a server of a disaggregated deployment has, None for both."""
+    found = read.given(SglangSettings.disaggregation_mode)
+    return found if found in (PREFILL, DECODE) else None
+
+
+def reserving(read: Defaults, number: tuple[int, ...]) -> str | None:
+    """Return the one phase that the static fraction leaves room for, None for both."""
+    return role(read) if number >= _ROLES else None
+
+
+def captures_decoding(read: Defaults) -> bool:
+    """Return whether decoding is captured."""
+    return not read.given(SglangSettings.disable_cuda_graph) and role(read) != PREFILL
+
+
+def captures_prompts(read: Defaults, basics: Basics, number: tuple[int, ...]) -> bool:
+    """Return whether graphs of prompts are captured: not with most towers, on AMD's GPUs, or in a pipeline."""
+    if number < _SINCE or (basics.speculation is not None and number < _DRAFTED) or role(read) == DECODE:
+        return False
+    if basics.model.network.family == FAMILY or basics.layout.pipeline > 1:
+        return False
+    if role(read) == PREFILL and number < _BROKEN:
+        return False
+    sent = read.given(SglangSettings.moe_a2a_backend) not in (None, "none")
+    latent = number >= _BROKEN and "lk" in basics.sizes
+    if number < _WIDER and (sent or latent or groups(basics.layout) > 1):
+        return False
+    nvidia = basics.accelerator is None or basics.accelerator.major is not None
+    return nvidia and captured_with_tower(basics, number)
