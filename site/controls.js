@@ -227,7 +227,7 @@ function listenToButtons() {
   });
   document.addEventListener("pointerover", dragged);
   document.addEventListener("pointerover", (event) => {
-    const part = near(event, "#bar [data-part], #legend [data-part], #timeline [data-part], #ranks [data-part]");
+    const part = near(event, "#bar [data-part], .legend [data-part], #timeline [data-part], #ranks [data-part]");
     document.documentElement.classList.toggle("hovering", Boolean(part));
     hover(part?.dataset.part);
   });
@@ -400,7 +400,7 @@ const KEYS = {
   x: () => document.querySelector("[data-do=exports]").click(),
   i: () => openDialog("import"),
   p: () => openDialog("presets"),
-  e: () => document.querySelector("#legend [data-part]")?.click(),
+  e: () => document.querySelector(".legend [data-part]")?.click(),
   f: () => document.querySelector("[data-do=search]").click(),
   a: () => document.querySelector("[data-do=advise]").click(),
   l: () => { showView("log"); byId("log-text").focus(); },

@@ -135,6 +135,7 @@ const SHOW = {
   },
   attributes(values) {
     for (const [name, value] of Object.entries(values)) byId("verdict").setAttribute(name, value);
+    if (values["data-phase"]) offerLayouts(values["data-phase"] !== "serving");
   },
   task(name) {
     byId("task").value = name;
@@ -217,6 +218,12 @@ const SHOW = {
     else announce(() => `${title(bar)}: ${byId("search-status").textContent}`);
   },
 };
+
+// A server has no layouts to search: its plans say how to split it.
+function offerLayouts(offered) {
+  document.querySelector("#jump [data-show=layouts]").hidden = !offered;
+  if (!offered && view() === "layouts") showView("plans");
+}
 
 // Whatever is found in a folded group is seen, and afterwards the group is as it was.
 function unfold(fold, paths) {
@@ -364,7 +371,7 @@ export function say(text) {
   byId("notice").textContent = text;
   byId("toast").classList.toggle("shown", Boolean(text));
   clearTimeout(hush);
-  if (text) hush = setTimeout(() => byId("toast").classList.remove("shown"), 4000);
+  if (text) hush = setTimeout(() => byId("toast").classList.remove("shown"), Math.max(4000, 60 * text.length));
 }
 
 export async function copy(text, done) {

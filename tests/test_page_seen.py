@@ -266,7 +266,9 @@ def test_the_answer_is_in_sight(browser, site):
         expect(page.locator('html[data-answer="whole"]')).to_be_attached()
         # Old plans keep their place while new ones are looked for.
         expect(page.locator("#ways:not(.before)")).to_be_attached()
-        for name in VIEWS:
+        shown = [name for name in VIEWS if page.locator(f"[data-show={name}]").is_visible()]
+        assert ("layouts" in shown) == (link == STAGES), "a server has none"
+        for name in shown:
             view(page, name)
             # Pictures are drawn for their new width in a frame of their own.
             page.wait_for_function("document.documentElement.scrollWidth <= 320")

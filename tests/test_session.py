@@ -451,12 +451,20 @@ def test_a_setting_is_found_by_what_any_tool_calls_it(text):
 
 
 def test_a_config_json_in_the_place_of_a_model():
-    """Pasted where the name stands, it is the model."""
+    """Pasted where the name stands, it is the model until another is named; a question about it leaves it."""
     visit = Visit()
     model = {"model_type": "gpt2", "n_embd": 128, "n_head": 4, "n_layer": 3, "n_positions": 4096}
     visit.do("edit", path="model", texts={**visit.texts, "model": json.dumps(model)}, entry=1)
     assert visit.session.config.model == model
     assert visit.last("values")["model-json"] == json.dumps(model)
+    assert visit.fields["model"]["default"] == "gpt2 (config.json)"
+    visit.do("edit", path="model", texts={**visit.texts, "model": "phi-4"}, entry=2)
+    assert visit.session.config.model == "phi-4"
+    visit.do("import", files=[json.dumps(model)], name="config.json", entry=3)
+    assert (visit.session.config.model, visit.last("values")["model"]) == (model, "")
+    visit.do("ask", value="QLoRA on a 3090 with 512 tokens", texts=visit.texts, entry=4)
+    assert visit.session.config.model == model
+    assert visit.last("values")["hardware.accelerator"] == "RTX 3090 · 24 GB"
 
 
 def test_when_no_value_fits_the_reason_is_said():
@@ -638,6 +646,8 @@ def test_side_by_side():
     again = Visit().do("restore", pins=[*visit.last("pins"), "#v9", None])
     assert again.html["compare"].count('data-do="unpin"') == 1
     assert again.last("pins") == visit.last("pins")
+    visit.do("edit", texts={**visit.texts, "training.optimizer.name": "adamw"}, entry=3)
+    assert "Optimizer" not in visit.html["compare"], "it is what is taken where none is set"
     visit.do("unpin", name="A")
     assert visit.html["compare"] == ""
     assert visit.last("pins") == []
@@ -908,9 +918,11 @@ def test_two_files_are_one_job():
         "vocab_size": 99,
     }
     zero = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}
-    names = ["config.json", "zero.json"]
-    together = Visit().do("import", name="both", names=names, files=[json.dumps(model), json.dumps(zero)], entry=1)
+    names = ["config.json", "zero.json", "tokenizer_config.json"]
+    files = [*map(json.dumps, (model, zero)), '{"tokenizer_class": "GPT2Tokenizer"}']
+    together = Visit().do("import", name="both", names=names, files=files, entry=1)
     assert "zero.json: " in together.said[-1]
+    assert "No effect on memory: tokenizer_config.json." in together.said[-1]
     after = Visit().do("import", name="one", files=[json.dumps(model)], entry=1)
     after.do("import", name="other", files=[json.dumps(zero)], entry=2)
     for visit in (together, after):
@@ -988,7 +1000,10 @@ def test_other_tools_files_are_read():
     )
     assert visit.session.config[EngineSettings.type] == "vllm"
     assert visit.session.config[Parallelism.tensor_parallel_size] == 2
-    assert "1 of its keys" in visit.said[-1]
+    assert "Read as vLLM; keys that set this job: 1." in visit.said[-1]
+    assert "It names no GPU: RTX 4090 · 24 GB stays." in visit.said[-1]
+    visit.do("import", name="x", files=["QLoRA Qwen3 8B on a 3090"], entry=2)
+    assert (visit.session.config.model, visit.last("close")) == ("qwen3-8b", "import"), "a question is one here too"
 
 
 def test_an_export_is_for_the_tool_whose_file_was_imported():

@@ -181,7 +181,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "close": ("Close", "关闭"),
     "cancel": ("Cancel", "取消"),
     "print": ("Print", "打印"),
-    "offline": ("Download this page (zip)", "下载本页（zip）"),
+    "offline": ("Save page (zip)", "保存本页（zip）"),
     "offline-wait": ("Packing 24 MB …", "正在打包 24 MB……"),
     "private": (
         "Everything is computed in this page: no tracking, no cookies, nothing is sent anywhere.",
@@ -285,10 +285,9 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "import-file": ("Or a file", "或文件"),
     "import-take": ("Import this text", "导入此文本"),
     "imported": ("Imported {name}.", "已导入 {name}。"),
-    "import-keys": (
-        "Read as {tool}: {read} of its keys, {assumed} of its defaults.",
-        "{tool}：读取 {read} 个键，{assumed} 个取默认值。",
-    ),
+    "import-keys": ("Read as {tool}; keys that set this job: {read}.", "按 {tool} 读取，其中 {read} 个键决定此任务。"),
+    "import-assumed": ("Defaults of the tool: {assumed}.", "另有 {assumed} 个取该工具的默认值。"),
+    "import-kept": ("It names no GPU: {kept} stays.", "其中没有 GPU 型号：仍为 {kept}。"),
     "import-unknown": ("Not understood: {keys}.", "未识别：{keys}。"),
     "origins": ("Where each value comes from", "每个值的来源"),
     "origins-from": ("From {files}.", "来自 {files}。"),
@@ -444,6 +443,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "did-you-mean": ("Did you mean {value}?", "是否指 {value}？"),
     "rest-applied": ("The rest of the link was applied.", "链接其余部分已应用。"),
     "pasted-label": ("config.json", "config.json"),
+    "own-model": ("{name} (config.json)", "{name}（config.json）"),
     "pasted-summary": ("A model of your own", "自定义模型"),
     "sizes": ("Sizes of the model", "模型尺寸"),
     "sizes-note": (
@@ -462,8 +462,8 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "size-num_local_experts": ("Experts", "专家数"),
     "size-num_experts_per_tok": ("Experts per token", "每个 token 的专家数"),
     "pasted-hint": (
-        "A Hugging Face config.json. While it is set, it replaces the model above.",
-        "Hugging Face 的 config.json；填写后将代替上面的模型。",
+        "A Hugging Face config.json. It replaces the model above until you name another.",
+        "Hugging Face 的 config.json：将代替上面的模型，直到再填写模型名称。",
     ),
     "pasted-file": ("Or choose a file", "或选择文件"),
     "pinned": ("Pinned for comparison.", "已加入对比。"),

@@ -180,7 +180,7 @@ TITLES_IN_CHINESE: Mapping[str, str] = {
     "result of a comparison": "比较结果",
     "identity matrix": "单位矩阵",
     "gradient of a logarithm": "对数的梯度",
-    "sum": "和",
+    "sum": "求和结果",
     "Fourier transform": "傅里叶变换",
     "sine": "正弦",
     "cosine": "余弦",

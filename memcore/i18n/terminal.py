@@ -76,9 +76,13 @@ tensors. Start with:
     "cli-valid": ("valid: {count} settings given, {assumed} assumed", "有效：给出 {count} 项设置，假设 {assumed} 项"),
     "cli-valid-one": ("valid: 1 setting given, {assumed} assumed", "有效：给出 1 项设置，假设 {assumed} 项"),
     "cli-gpus-needed": ("GPUs needed", "所需 GPU 数"),
+    "cli-gpus-some": (
+        "Does not fit unchanged on any number of: {kinds}. `memcore plan` with --accelerator shows what to change.",
+        "不改动任务时，以下 GPU 无论多少块都放不下：{kinds}。`memcore plan` 加 --accelerator 会给出可行的改法。",
+    ),
     "cli-gpus-none": (
-        "-: does not fit unchanged on any number of these GPUs; `memcore plan` with --accelerator shows what to change",
-        "-：不改动任务时，多少块该 GPU 都放不下；`memcore plan` 加 --accelerator 会给出可行的改法",
+        "Does not fit unchanged on any number of GPUs of the {count} kinds tried. `memcore plan` shows what to change.",
+        "不改动任务时，所试的 {count} 种 GPU 无论多少块都放不下。`memcore plan` 会给出可行的改法。",
     ),
     "cli-nodes": ("nodes", "节点数"),
     "cli-step-takes": ("step (s)", "每步（秒）"),
@@ -348,7 +352,6 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "Assumed": "采用的假设",
     "Symbols": "符号",
     "Stages": "流水线各级",
-    "Parts": "组成部分",
     "Notes": "说明",
     "While generating": "生成时",
     "From start to end": "从启动到结束",
@@ -499,6 +502,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     # Arguments
     "found one": "实为一个",
     "is not text": "不是文本",
+    "pictures have a job only if this page saved them": "只有本页保存的图片才含有任务",
     "is not a safetensors file": "不是 safetensors 文件",
     "is not a GGUF file": "不是 GGUF 文件",
     "its version is not supported": "不支持其版本",

@@ -12,14 +12,14 @@ from memcore.memory.ledger import Entry, Ledger, Range
 from memcore.symbols import Axis, Quotient, Shape, product
 
 CATEGORIES: Mapping[str, str] = {
-    "weights": "parameters as the server stores them, including scales",
+    "weights": "parameters, with their scales",
     "draft model": "weights of the draft model",
     "adapters": "LoRA slots",
-    "KV cache": "keys and values of all cached tokens",
+    "KV cache": "keys and values of cached tokens",
     "recurrent states": "states of recurrent mixers, per sequence",
     "activations": "peak activations of a step",
-    "workspaces": "buffers that the server keeps allocated",
-    "CUDA graphs": "captured CUDA graphs and their private pool",
+    "workspaces": "buffers that stay allocated",
+    "CUDA graphs": "captured graphs and their pool",
     "outside the allocator": "CUDA context, NCCL, libraries",
 }
 """Categories in the order in which they are stacked."""

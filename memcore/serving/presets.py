@@ -43,6 +43,8 @@ class Part:
 
     name: str
     bytes: int
+    within: str = ""
+    """The category of the ledger that it is a piece of, if it is no whole one."""
 
 
 _VOCABULARY = ("embed", "wte", "lm_head", "word_embeddings", "embedding", "output_embedding")
@@ -59,9 +61,9 @@ def question_parts(found: ServingEstimate) -> list[Part]:
     sums = found.ledger.sum
     parts = [
         Part("model weights", sums("weights", "adapters", "draft model") - embeddings),
-        Part("embeddings and head", embeddings),
+        Part("embeddings and head", embeddings, within="weights"),
         Part("KV cache", sums("KV cache", "recurrent states")),
-        Part("input data", given),
+        Part("input data", given, within="activations"),
         Part("temporary activations", sums("activations", "workspaces", "CUDA graphs") - given),
         Part("CUDA context and libraries", sums("outside the allocator")),
     ]

@@ -42,6 +42,7 @@ from memcore.messages import Message, joined
 from memcore.networks.quantized import refuse_mlx
 from memcore.tools.accounts import declared_elsewhere
 from memcore.tools.checkpoints import Checkpoint, checkpoint_of, described, nearest_of_catalog, pruned
+from memcore.tools.companions import apart
 from memcore.tools.composing import composed
 from memcore.tools.convert import Imported, commanded, imported, of_composed, of_keys
 from memcore.tools.launchers import ElsewhereError, launched_with, over_file, own
@@ -128,6 +129,7 @@ def read_sources(
 
     Raises ConfigError as `read_source` does.
     """
+    sources, silent = apart([str(each.name) for each in sources], sources)
     pooling = [each for each in sources if each.keys is None and pools(each.text.removeprefix(MARK))]
     others = [each for each in sources if each not in pooling]
     if pooling and not others and "model" not in given:
@@ -137,6 +139,8 @@ def read_sources(
     others, environment = _with_environment(others)
     with variables_given({**environment, **variables}):
         config, notes = _together(whole_files(others), gpus, given) if others else ({}, ())
+    if silent:
+        notes = (*notes, Message("no effect on memory: {}", joined(", ", silent)))
     model = config.get("model")
     if not pooling:
         return config, notes

@@ -233,16 +233,19 @@ def _gpus(options: argparse.Namespace) -> int:
     if options.json:
         print_json([{"id": each.id, "name": each.name, "gpus": each.gpus} for each in rows])
     else:
-        cells = [(each.id, each.name, "-" if each.gpus is None else str(each.gpus)) for each in rows]
-        print("\n".join(table([("id", translated("name"), say("cli-gpus-needed")), *cells], right=(2,))))
-        _tell_unfit(rows)
+        cells = [(each.id, each.name, str(each.gpus)) for each in rows if each.gpus is not None]
+        _print_counts(rows, table([("id", translated("name"), say("cli-gpus-needed")), *cells], right=(2,)))
     return FITS
 
 
-def _tell_unfit(rows: Sequence[GpusNeeded | TrainedOn]) -> None:
-    """Say what a dash means, if there is one."""
-    if any(each.gpus is None for each in rows):
-        print("", *wrapped(say("cli-gpus-none"), width()), sep="\n")
+def _print_counts(rows: Sequence[GpusNeeded | TrainedOn], lines: Sequence[str]) -> None:
+    """Print a table of the kinds of GPU on which a job fits, and name those on which it does not."""
+    unfit = [each.id for each in rows if each.gpus is None]
+    if len(unfit) == len(rows):
+        lines = wrapped(say("cli-gpus-none", count=len(rows)), width())
+    elif unfit:
+        lines = *lines, "", *wrapped(say("cli-gpus-some", kinds=say("and-comma").join(unfit)), width())
+    print("\n".join(lines))
 
 
 def _gpus_to_train(config: Config, options: argparse.Namespace) -> int:
@@ -262,15 +265,13 @@ def _gpus_to_train(config: Config, options: argparse.Namespace) -> int:
         return FITS
     cells = []
     for each in rows:
-        counts = [str(number) for number in (each.gpus, each.nodes) if number is not None] or ["-", ""]
         times = [span for span in (each.seconds, each.gpu_hours, each.money) if span is not None]
-        shown = [plain(span[1]) for span in times] or [""] * (3 if prices else 2)
-        cells.append((each.id, *counts, *shown))
+        if each.gpus is not None:
+            cells.append((each.id, str(each.gpus), str(each.nodes), *(plain(span[1]) for span in times)))
     priced = (say("cli-costs"),) if prices else ()
     hours = say("cli-hours-each", tokens=format_tokens(tokens))
     heads = ("id", *map(say, ("cli-gpus-needed", "cli-nodes", "cli-step-takes")), hours, *priced)
-    print("\n".join(table([heads, *cells], right=(1, 2, 3, 4, 5))))
-    _tell_unfit(rows)
+    _print_counts(rows, table([heads, *cells], right=(1, 2, 3, 4, 5)))
     return FITS
 
 

@@ -10,7 +10,7 @@ from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Taken
-from memcore.config.settings import SETTINGS, Config
+from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import Link, encode_fragment, read_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
@@ -258,8 +258,15 @@ def field_patches(session: Session, engine: str, defaults: Mapping[str, str]) ->
 
 
 def edit(session: Session, message: Message) -> Iterator[Patch]:
-    """A field was edited; if the job is another now, what came from an example is taken back."""
+    """A field was edited; if the job is another now, what came from an example is taken back.
+
+    A model's name and a config.json replace each other: the later one counts.
+    """
     given, path = form_of(message["texts"]), str(message.get("path") or "")
+    if path == MODEL and given.texts.get(MODEL):
+        given = Form(given.texts)
+    elif path == PASTED and given.pasted.strip():
+        given = Form({**given.texts, MODEL: ""}, given.pasted)
     form = after_edit(session, given, path)
     if form != given or form.pasted != str(message["texts"].get(PASTED) or ""):
         typed = {path: str(message["texts"][path])} if path in form.texts else {}

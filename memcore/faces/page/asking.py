@@ -9,7 +9,7 @@ from memcore import messages
 from memcore.config.hardware import Hardware
 from memcore.config.settings import MODEL, Config
 from memcore.config.texts import from_texts
-from memcore.faces.goals.names import meanings
+from memcore.faces.goals.names import meanings, written
 from memcore.faces.goals.sentences import asked, asks_for_models
 from memcore.faces.goals.tasks import task_of, with_task
 from memcore.faces.page.answering import edit, form_of, load
@@ -34,8 +34,12 @@ def ask(session: Session, message: Message) -> Iterator[Patch]:
         return
     found = dict(question.texts)
     task = question.task or task_of(form.texts)
-    if "model" not in found and session.config is not None and isinstance(session.config.model, str):
-        found["model"] = session.config.model
+    own = ""
+    if MODEL not in found and session.config is not None:
+        if isinstance(session.config.model, str):
+            found[MODEL] = session.config.model
+        else:
+            own = form.pasted
     named = Hardware.accelerator in found or Hardware.gpu_memory_gb in found
     kept: dict[str, str] = {Hardware.num_gpus: "1"} if named else {path: form.texts.get(path, "") for path in _PLACE}
     texts = {path: text for path, text in {**kept, **found}.items() if text}
@@ -44,7 +48,7 @@ def ask(session: Session, message: Message) -> Iterator[Patch]:
     session.from_task = {path: text for path, text in fresh.items() if path not in texts}
     if question.unread:
         yield {"say": translated(messages.Message("not read: {}", messages.joined(", ", question.unread)))}
-    yield from load(session, Form(fresh), message)
+    yield from load(session, Form(written(fresh), own), message)
 
 
 def _models(session: Session, hardware: Config) -> Iterator[Patch]:

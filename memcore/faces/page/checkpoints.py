@@ -36,7 +36,7 @@ def text_of(name: str, text: str) -> str:
     Raises ConfigError for what is not text, and as `header_of` does.
     """
     if "\0" in text and not _WIDE.match(text):
-        raise ConfigError.at(name, "is not text")
+        raise ConfigError.at(name, "is not text; pictures have a job only if this page saved them")
     if not name.endswith(".gguf") or not text.startswith("data:"):
         return text
     try:
@@ -63,7 +63,7 @@ def of_checkpoint(sources: Sequence[Source], form: Form) -> tuple[Form, Sequence
         filled = page.fill(Config.from_dict(config))
         return Form({**kept, **filled.texts}, filled.pasted), notes
     if isinstance(model, Mapping):
-        return Form(form.texts, json.dumps(model, indent=2)), notes
+        return Form({**form.texts, MODEL: ""}, json.dumps(model, indent=2)), notes
     return Form({**form.texts, MODEL: str(model)}), notes
 
 

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from html import escape
 
+from memcore.config.defaults import value_of
 from memcore.config.settings import SETTINGS, Config
-from memcore.config.texts import to_texts
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import MemcoreError
 from memcore.estimation import estimate
@@ -150,14 +150,11 @@ def _named_parts(found: Found) -> Mapping[str, int]:
 
 
 def _differences(plans: list[Pin]) -> str:
-    texts = [to_texts(each.config) for each in plans]
-    paths = [path for path in SETTINGS if len({text.get(path, "") for text in texts}) > 1]
+    values = {path: [_value(each, path) for each in plans] for path in SETTINGS if _is_set(plans, path)}
     rows = [
-        (
-            escape(label(path, SETTINGS[path].label)),
-            *(f"<mark>{escape(_value(each.config, path)[:60])}</mark>" for each in plans),
-        )
-        for path in paths
+        (escape(label(path, SETTINGS[path].label)), *(f"<mark>{escape(each[:60])}</mark>" for each in found))
+        for path, found in values.items()
+        if len({*found}) > 1
     ]
     head = (say("setting"), *(each.name for each in plans))
     buttons = "".join(_buttons(each) for each in plans[:-1])
@@ -166,8 +163,13 @@ def _differences(plans: list[Pin]) -> str:
     return f'<p class="row">{buttons}</p>{table if rows else none}'
 
 
-def _value(config: Config, path: str) -> str:
-    value = config.get(path)
+def _is_set(plans: Sequence[Pin], path: str) -> bool:
+    return any(each.config.get(path) is not None for each in plans)
+
+
+def _value(plan: Pin, path: str) -> str:
+    """Return the value of a setting, or what the answer takes for it where it is not set."""
+    value = value_of(plan.config, plan.found.assumptions, path)
     return "—" if value is None else titled(path, readable(path, value))
 
 

@@ -14,13 +14,16 @@ from urllib.parse import quote
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
-from memcore.config.settings import SETTINGS, Config
+from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.texts import to_texts
 from memcore.config.url import EMBED, LINK, decode_fragment
 from memcore.errors import ConfigError, MemcoreError, problems_of
 from memcore.escaping import csv_line, fenced, in_markdown
 from memcore.estimation import estimate
+from memcore.faces.goals.names import meanings
+from memcore.faces.goals.sentences import asked
 from memcore.faces.page.answering import form_of, load
+from memcore.faces.page.asking import ask
 from memcore.faces.page.checkpoints import is_of_checkpoint, of_checkpoint, text_of
 from memcore.faces.page.examples import of_file, record_example
 from memcore.faces.page.session import Found, Message, Patch, Session
@@ -30,12 +33,16 @@ from memcore.faces.render.page import Form
 from memcore.faces.render.poster import WIDTH, poster
 from memcore.faces.render.serving_data import serving_summary_data
 from memcore.faces.render.social import CARD, badge, card, short, subject
+from memcore.faces.render.titles import titled
 from memcore.formats.tool import Syntax, Tool
 from memcore.i18n.page import complaint, say, sentence, translated
 from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS
+from memcore.messages import Message as Words
+from memcore.messages import joined
 from memcore.questions.reconciling.logs import is_log
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, Exported, exported, imported, runs, tool_of
+from memcore.tools.companions import apart
 from memcore.tools.exporting import syntax_of
 from memcore.tools.sources import Source, tool_brought
 from memcore.units import format_bytes
@@ -53,22 +60,43 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
     names = [str(each) for each in message.get("names") or [name] * len(message["files"])]
     texts = [str(each or "").removeprefix(MARK) for each in message["files"]]
     try:
-        files = [text_of(*each) for each in zip(names, texts, strict=False)]
-        sources = tuple(Source(*each) for each in zip(names, files, strict=False))
-        if any(map(is_of_checkpoint, files)):
+        read = [Source(name, text_of(name, text)) for name, text in zip(names, texts, strict=False)]
+        sources, silent = apart([each.name for each in read], read)
+        if any(is_of_checkpoint(each.text) for each in sources):
             form, notes = of_checkpoint(sources, form)
             said = _noted(notes)
         else:
-            form, said = _each(names, files, form)
+            form, said = _each(sources, form)
     except MemcoreError as error:
-        logs = [each for each in texts if is_log(each, error)]
-        yield {"close": "import", "log": "\n".join(logs)} if logs else _refused(session, error, names)
+        yield from _otherwise(session, message, error, names, texts)
         return
+    if silent:
+        said += f" {_noted([Words('no effect on memory: {}', joined(', ', silent))])}"
     record_example(session, form, "")
-    session.sources = sources
+    session.sources = tuple(sources)
     session.from_file = {path: text for path, text in form.texts.items() if before.texts.get(path) != text}
     yield {"close": "import", "html": {"import-error": ""}}
     yield from load(session, form, message, f"{say('imported', name=name[:60])} {said}")
+
+
+def _otherwise(
+    session: Session, message: Message, error: MemcoreError, names: Sequence[str], texts: Sequence[str]
+) -> Iterator[Patch]:
+    """Take what describes no job as a log or as a question, or say what is wrong with it."""
+    logs = [each for each in texts if is_log(each, error)]
+    text = texts[0].strip() if len(texts) == 1 else ""
+    if logs:
+        yield {"close": "import", "log": "\n".join(logs)}
+    elif len(text.splitlines()) == 1 and _is_question(text):
+        yield {"close": "import", "html": {"import-error": ""}}
+        yield from ask(session, {**message, "texts": {**message["texts"], MODEL: text}, "value": text})
+    else:
+        yield _refused(session, error, names)
+
+
+def _is_question(text: str) -> bool:
+    """Return whether a line, which is no command, asks for a job, or names one model."""
+    return "--" not in text and (asked(text) is not None or len(meanings(MODEL, text)) == 1)
 
 
 def _refused(session: Session, error: MemcoreError, names: Sequence[str]) -> Patch:
@@ -78,13 +106,13 @@ def _refused(session: Session, error: MemcoreError, names: Sequence[str]) -> Pat
     return {"html": said, "hidden": {"problems": False}}
 
 
-def _each(names: Sequence[str], files: Sequence[str], form: Form) -> tuple[Form, str]:
+def _each(sources: Sequence[Source], form: Form) -> tuple[Form, str]:
     """Return the form after files one after the other, and what was taken of each."""
     every: list[str] = []
-    for name, text in zip(names, files, strict=False):
-        after, said = understood(text, form)
+    for each in sources:
+        after, said = understood(each.text, form)
         form = _beside(form, after) if every else after
-        every.append(f"{name[:60]}: {said}" if said and len(files) > 1 else said)
+        every.append(f"{each.name[:60]}: {said}" if said and len(sources) > 1 else said)
     return form, " ".join(filter(None, every))
 
 
@@ -134,12 +162,16 @@ def _of_tool(text: str, form: Form) -> tuple[Form, str]:
     known = {"model": pasted or form.texts.get("model") or "llama-3.1-8b", **found.config}
     config = Config.from_dict(known)
     kept = {path: text for path, text in form.texts.items() if path == Hardware.accelerator}
-    said = say("import-keys", tool=translated(found.tool.title), read=len(found.read), assumed=len(found.assumed))
+    said = say("import-keys", tool=translated(found.tool.title), read=len(found.read))
+    if found.assumed:
+        said += " " + say("import-assumed", assumed=len(found.assumed))
     if found.unknown:
         said += " " + say("import-unknown", keys=", ".join(found.unknown)[:300])
     if found.notes:
         said += " " + _noted(found.notes)
     after = page.fill(config)
+    if kept.keys() - after.texts.keys():
+        said += " " + say("import-kept", kept=titled(Hardware.accelerator, kept[Hardware.accelerator]))
     return Form({**kept, **after.texts}, after.pasted), said
 
 
@@ -286,7 +318,7 @@ def _flags(config: Config, found: Found, stamp: str, brought: Tool | None) -> tu
     if not runs(own, whole):
         return "", ""
     flags = exported(whole, own.name, _taken(found))
-    return say("export-flags", engine=flags.tool.title), _stamped(flags, stamp)
+    return say("export-flags", engine=translated(flags.tool.title)), _stamped(flags, stamp)
 
 
 def _others(config: Config, found: Found, stamp: str, brought: Tool | None) -> dict[str, tuple[str, str]]:
@@ -295,7 +327,7 @@ def _others(config: Config, found: Found, stamp: str, brought: Tool | None) -> d
     own = tool_of(whole, brought)
     every = (exported(whole, tool.name, _taken(found)) for tool in TOOLS.values() if tool != own and runs(tool, whole))
     return {
-        each.tool.name: (say("export-file", tool=each.tool.title, file=each.file), _stamped(each, stamp))
+        each.tool.name: (say("export-file", tool=translated(each.tool.title), file=each.file), _stamped(each, stamp))
         for each in every
         if "model" not in each.left_out
     }

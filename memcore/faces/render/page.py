@@ -9,7 +9,7 @@ from dataclasses import field
 from memcore import registry
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
-from memcore.config.settings import Config
+from memcore.config.settings import MODEL, Config
 from memcore.config.texts import from_texts, to_texts
 from memcore.config.url import encode_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
@@ -21,6 +21,7 @@ from memcore.faces.render.ranks import ranks
 from memcore.faces.render.serving_html import serving_attributes, serving_stages
 from memcore.faces.render.stages import stages as stage_pictures
 from memcore.faces.render.used import used_of_all
+from memcore.i18n.page import say
 from memcore.limits import CONFIG_LENGTH
 from memcore.memory.estimate import Estimate
 from memcore.memory.rank import Rank
@@ -156,7 +157,8 @@ def attributes_with(stage: Mapping[str, str], found: Estimate | ServingEstimate)
 def defaults(found: Estimate | ServingEstimate) -> dict[str, str]:
     """Return what was taken for absent settings, as text by path, and the model's traits that settings wait for."""
     taken = {each.path: spelled(each.path, each.value) for each in found.assumptions}
-    return {Hardware.num_gpus: str(found.job.num_gpus), **taken, **traits(found)}
+    name = "" if isinstance(found.job.config.model, str) else say("own-model", name=found.job.model.name)
+    return {MODEL: name, Hardware.num_gpus: str(found.job.num_gpus), **taken, **traits(found)}
 
 
 def read_file(text: str, form: Form) -> Form:
@@ -168,7 +170,7 @@ def read_file(text: str, form: Form) -> Form:
     if "model" in data:
         return fill(Config.from_dict(data))
     if "model_type" in data:
-        return Form(form.texts, json.dumps(data, indent=2))
+        return Form({**form.texts, MODEL: ""}, json.dumps(data, indent=2))
     message = "expected a memcore config with a 'model', or a config.json with a 'model_type'"
     raise ConfigError.at("the file", message)
 

@@ -37,12 +37,12 @@ def serving_stages(found: ServingEstimate) -> Iterator[dict[str, str]]:
         "bar": serving_bar(found),
         "used": used_of_all(found),
         "stages": "",
-        "legend": _legend(found),
+        "legend": "",
     }
     yield {"readings": _readings(found), "ledger": _ledger(found)}
     view = model_html(found.job.model, as_published(found.job.config.model))
     yield {"assumptions": _assumptions(found), "model-view": view, "moments": _points(found)}
-    yield {"timeline": _answers(found) + users_chart(found)}
+    yield {"timeline": _legend(found) + _answers(found) + users_chart(found)}
 
 
 def serving_attributes(found: ServingEstimate) -> dict[str, str]:
@@ -67,7 +67,7 @@ def _verdict(found: ServingEstimate) -> str:
 
 def _legend(found: ServingEstimate) -> str:
     items = (legend_item(part.name, CLASSES[part.name], part.size) for part in serving_parts(found))
-    return f"<ul>{''.join(items)}</ul>"
+    return f'<div class="legend"><ul>{"".join(items)}</ul></div>'
 
 
 def _readings(found: ServingEstimate) -> str:

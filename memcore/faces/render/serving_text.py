@@ -25,10 +25,6 @@ def serving_summary(found: ServingEstimate, picture: Sequence[str] = ()) -> str:
     if asked_of_pool(found):
         held, read = (say("serves-without-cache", where=translated(each)) for each in (held, read))
     lines += section(held, table(_breakdown(found), right=(1, 2)))
-    lines += section(
-        "Parts",
-        [*table(((translated(part.name), format_bytes(part.bytes)) for part in question_parts(found)), right=(1,))],
-    )
     lines += section(read, table(readings(found), right=(1,)))
     rows = [(each.question, each.answer) for each in answers(found)]
     if rows:
@@ -58,12 +54,14 @@ def where(found: ServingEstimate) -> str:
 
 
 def _breakdown(found: ServingEstimate) -> Iterator[Sequence[str]]:
-    total = found.ledger.total
+    total, within = found.ledger.total, {part.within: part for part in question_parts(found) if part.within}
     for name, size in found.ledger.by_category.items():
-        yield translated(name), format_bytes(size), f"{100 * size / total:.0f}%"
-    yield say("cli-total"), format_bytes(total), "100%"
+        yield translated(name), format_bytes(size), f"{100 * size / total:.0f}%", translated(CATEGORIES[name])
+        if name in within:
+            yield f"  {translated(within[name].name)}", format_bytes(within[name].bytes), "", ""
+    yield say("cli-total"), format_bytes(total), "100%", ""
     if found.budget.line is not None:
-        yield translated(found.budget.line_title), format_bytes(found.budget.line), ""
+        yield translated(found.budget.line_title), format_bytes(found.budget.line), "", ""
 
 
 def _phases(found: ServingEstimate) -> Iterator[Sequence[str]]:

@@ -156,6 +156,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "supported: 'none'": "支持：'none'",
     "is a file of sentence-transformers": "是 sentence-transformers 的文件",
     "add the config.json of the same folder": "请添加同一文件夹中的 config.json",
+    "has no effect on memory": "不影响显存",
     "is a file of sentence-transformers: the config.json of its folder is read without a language-model head": (
         "是 sentence-transformers 的文件：同一文件夹的 config.json 按不带语言模型输出头读取"
     ),
