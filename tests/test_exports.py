@@ -437,7 +437,7 @@ LINES = {
     "NeMo's recipe with what a job overrides": (
         of(training=LORA, engine={"type": "megatron", "framework": "nemo"}, hardware=EIGHT), "nemo",
         ("nemo llm finetune", """  --factory 'llama31_8b(peft_scheme="lora")'""", "  trainer.devices=8",
-         "  data.seq_length=1024", "  peft.dim=16", "  model.config.cross_entropy_loss_fusion=False")),
+         "  data.seq_length=1024", "  peft.dim=16", "  model.config.cross_entropy_loss_fusion=True")),
     "NeMo's pretraining with FP8": (
         of(training={"sequence_length": 1024, "precision": "fp8-mixed"}, hardware={**EIGHT, "num_gpus": 16},
            engine={"type": "megatron", "framework": "nemo", "fp8_recipe": "tensorwise"}), "nemo",

@@ -17,9 +17,10 @@ _UNEXPLAINED = 0.012
 was derived, six of seven leave as much for the cache as predicted, give or take this."""
 
 
-_RCCL = int(8.6 * GiB)
-"""Fitted to one log: 182.63 of 191.98 GiB are free on each of four MI300X before SGLang 0.5.11 loads DeepSeek-V4-Flash,
-of which one GPU alone has 0.7 less. Three starts on four and eight MI355X have as much less than with NCCL's."""
+_RCCL = dict.fromkeys(("gfx942", "gfx950"), int(8.6 * GiB))
+"""RCCL's buffers, by the architectures that logs show. Fitted to one log: 182.63 of 191.98 GiB are free on each of four
+MI300X before SGLang 0.5.11 loads DeepSeek-V4-Flash, of which one GPU alone has 0.7 less. Three starts on four and eight
+MI355X have as much less than with NCCL's."""
 
 
 def uncertainty(entries: Iterable[Entry], capacity: int | None) -> tuple[int, int]:
@@ -41,8 +42,9 @@ def context_and_nccl(accelerator: Accelerator | None, gpus: int) -> list[Entry]:
     if gpus > 1:
         nccl = communicators(1)
         bounds = Range(nccl.low, nccl.expected, nccl.high)
-        if accelerator is not None and accelerator.stack == "rocm":
-            bounds = Range(nccl.low, _RCCL, int(1.15 * _RCCL))
+        if accelerator is not None and accelerator.capability in _RCCL:
+            rccl = _RCCL[accelerator.capability]
+            bounds = Range(nccl.low, rccl, int(1.15 * rccl))
         elif not switched(accelerator):
             # Without NVLink it has few channels: none of a start of SGLang on four L4 sees any.
             bounds = Range(0, nccl.low, 2 * nccl.expected)

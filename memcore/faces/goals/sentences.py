@@ -278,7 +278,7 @@ _LONGEST = 9
 """Words of a model's name."""
 _FORMAT = re.compile(r"(?<![\w-])i?q\d(?:_[a-z0-9]+)+(?![\w-])", re.ASCII)
 """A type of GGUF."""
-_SIZE = re.compile(r"\d+(?:\.\d+)?[bm]")
+_SIZE = re.compile(r"(?<![\d.])\d+(?:\.\d+)?[bm]")
 """A number of parameters, which a model's name tells already."""
 _WEIGHTS = re.compile(r"(?<![\w-])(?:awq|gptq|fp8|int8|int4|mxfp4|nvfp4|bf16|fp16|fp32)(?![\w-])", re.ASCII)
 """Formats of weights that servers load."""

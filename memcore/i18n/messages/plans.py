@@ -101,7 +101,6 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "Frozen weights in bf16": "冻结权重用 bf16",
     "Optimizer on the host": "优化器放在主机上",
     "Optimizer and parameters on the host": "优化器和参数放在主机上",
-    "Reentrant checkpoints": "重入式检查点",
     "FSDP's CPU offload": "FSDP 的 CPU 卸载",
     "Some layers on the host": "部分层放在主机上",
     "Some experts on the host": "部分专家放在主机上",

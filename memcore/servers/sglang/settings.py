@@ -185,7 +185,7 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
             ("null", PREFILL, DECODE),
             {"null": "both phases", PREFILL: "prompts alone", DECODE: "decoding alone, its cache filled by others"},
         ),
-        "Phase",
+        "Disaggregated phase",
         "The phase of a disaggregated deployment that this server runs: what the other needs is not kept free.",
         flag="disaggregation-mode",
         default="null",
@@ -293,7 +293,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ),
     SglangSettings.disaggregation_mode: (
         "分离部署中此服务器运行的阶段：不为另一阶段预留显存。",
-        "阶段",
+        "分离部署阶段",
         "",
         "两个阶段",
         "只处理提示词",
