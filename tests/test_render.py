@@ -135,7 +135,7 @@ def test_files_replace_the_model_or_everything():
     """A config.json is the model of the form; a memcore config is the whole form."""
     form_before = page.Form({"model": "gpt2", "training.sequence_length": "512"})
     model = page.read_file('{"model_type": "gpt2"}', form_before)
-    assert (model.texts, '"gpt2"' in model.pasted) == (form_before.texts, True)
+    assert (model.texts, '"gpt2"' in model.pasted) == ({**form_before.texts, "model": ""}, True)
     whole = page.read_file('{"model": "gpt2", "engine": {"type": "none"}}', form_before)
     assert whole == page.Form({"model": "gpt2", "engine.type": "none"})
 
