@@ -29,7 +29,7 @@ SMALL_SEGMENT, LARGE_SEGMENT, ROUNDING = 2 * MiB, 20 * MiB, 2 * MiB
 requests from 10 MiB on are rounded to (kRoundLarge)."""
 _PAGE = LARGE_SEGMENT // ALIGNMENT
 """What an expandable segment maps at a time, in units of `ALIGNMENT`."""
-_SIZE = 96
+_SIZE = 256
 """The bits of an address, above which a free block's number has its size: more than any job names."""
 _ADDRESS = (1 << _SIZE) - 1
 _FEW = 3

@@ -59,7 +59,7 @@ from memcore.tools.unread import changes_unread
 
 SERVED = tuple(each for tool in registry.tools() for each in tool.served)
 """What loads models to serve them."""
-_OF_RAY, _RAY, _ENGINE = "LLMConfig", "ray.serve.llm", "LLM"
+_OF_RAY, _RAY, _LIBRARY, _ENGINE = "LLMConfig", "ray.serve.llm", "vllm", "LLM"
 
 _EACH = "per_device_train_batch_size"
 
@@ -244,8 +244,9 @@ def _serving(code: str, found: Sequence[Call]) -> Iterator[Script]:
     """Yield what loads a model to serve it, as commands do so, and notes; the same command once."""
     said: list[dict[str, Any]] = []
     for each in found:
-        call = replace(_deployed(each), name=_ENGINE) if each.name == _OF_RAY and _RAY in code else each
-        served = next((one for one in SERVED if one.library in code and one.is_called(call)), None)
+        deployed = each.name == _OF_RAY and _RAY in code
+        call, text = (replace(_deployed(each), name=_ENGINE), _LIBRARY) if deployed else (each, code)
+        served = next((one for one in SERVED if one.library in text and one.is_called(call)), None)
         keys = {} if served is None else served.as_command(call, found)
         if keys and keys not in said:
             said.append(keys)

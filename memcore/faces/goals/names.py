@@ -40,7 +40,7 @@ def meanings(path: str, text: str) -> tuple[str, ...]:
     """The ids that a name may mean, the likeliest first; none for an empty text or another setting.
 
     >>> meanings("model", "llama3")[:3]
-    ('llama-3.1-8b', 'llama-3.1-70b', 'meta-llama-3-8b')
+    ('llama-3.1-8b', 'llama-3.1-405b', 'llama-3.1-70b')
     """
     known, name = _known().get(path, {}), text.strip().lower()
     if name in known:

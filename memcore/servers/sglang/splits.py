@@ -24,7 +24,7 @@ _QUERIES, _LATENT_QUERIES, _KEYS = 128, 64, 128
 
 
 def splits(tiles: int, multiprocessors: int, blocks: int) -> int:
-    """Return into how many parts keys are split where so many tiles of queries read them.
+    """Return into how many parts keys are split where `tiles` tiles of queries read them.
 
     >>> splits(1, 132, 1280), splits(2, 132, 1280), splits(120, 132, 1280)
     (109, 57, 1)

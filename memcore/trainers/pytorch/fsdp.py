@@ -77,14 +77,14 @@ class Fsdp(Runtime):
         if sharding.wrap == "torchtitan-2024" and unit == self.recipe.last_unit and reshard is True:
             reshard = False
         dense = [weight for weight in weights if weight.ranks == "z"]
-        self._groups[unit] = Group(self, self._context, label, path, dense, reshard)
         routed = [weight for weight in weights if weight.ranks not in ("z", "")]
-        whole = self._ignored(label, path, weights)
-        if not routed:
-            return {**self._groups[unit].parameters, **whole}
-        experts = self._groups[_experts(unit)] = Group(self, self._context, f"{label}'s experts", path, routed, reshard)
-        self._repeats[_experts(unit)] = repeats
-        return {**self._groups[unit].parameters, **experts.parameters, **whole}
+        found: dict[str, Parameter] = {}
+        for name, said, part in ((unit, label, dense), (_experts(unit), f"{label}'s experts", routed)):
+            if part:  # an activation between convolutions has no weights
+                self._groups[name] = Group(self, self._context, said, path, part, reshard)
+                self._repeats[name] = repeats
+                found |= self._groups[name].parameters
+        return {**found, **self._ignored(label, path, weights)}
 
     def _ignored(self, label: str, path: str, weights: Sequence[Weight]) -> Mapping[str, Parameter]:
         """Return the parameters that no hook knows, since every rank has all of them (`ignored_params`)."""
