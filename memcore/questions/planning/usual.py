@@ -32,7 +32,7 @@ def with_usual_batch(asked: Asked, parameters: int) -> tuple[Asked, str | None]:
 
 
 def with_batch(asked: Asked, tokens: int) -> tuple[Asked, str | None]:
-    """Return a job whose step has `tokens` tokens, and what was assumed where these are no whole sequences on every GPU.
+    """Return a job with `tokens` tokens in a step, and what was assumed where they are no whole sequences on every GPU.
 
     Raises:
         ConfigError: If the job says how many micro-batches a step has.
