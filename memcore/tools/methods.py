@@ -192,7 +192,9 @@ class _Grpo:
         return {**plain, SHARE: share}, (Message("vLLM keeps {} of the GPU during the update", share),)
 
 
-_TRL, _SWIFT = _Grpo(mode="colocate", share=0.3), _Grpo(beta=0.04)
+_GRPO_BETA = 0.04
+"""The usual weight of a reference (DeepSeekMath, section 4.2); TRL's and Unsloth's defaults are 0 and 0.001."""
+_TRL, _SWIFT = _Grpo(mode="colocate", share=0.3), _Grpo(beta=_GRPO_BETA)
 _AXOLOTL = _Grpo(below="trl.")
 _STAGES = ("dpo", "kto", "rm", "ppo")
 _PREFERENCES: Mapping[str, str] = {
@@ -403,6 +405,7 @@ def keys_of_method(tool: str, config: Config) -> Mapping[str, Any]:
     if tool == "trainer" and name == "grpo" and length is not None:
         answer = config[Training.method.completion_length] or min(_COMPLETIONS, length - 1)
         keys |= {"max_prompt_length": length - answer, "max_completion_length": answer}
+        keys |= {"beta": _GRPO_BETA if config[Training.method.reference] == "copy" else 0.0}
     copied = config[Training.method.reference] == "copy" and isinstance(config.model, str)
     if tool == "llama-factory" and keys and copied:
         keys["ref_model"] = config.model
