@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 import torch
+from torch import distributed as dist
 
 from validation import files
 from validation.running import on_gpu, tracked
@@ -39,4 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    if dist.is_initialized():
+        dist.destroy_process_group()  # whose threads would abort the process while it ends
+    sys.exit(status)
