@@ -166,7 +166,7 @@ def test_fp8_keeps_nothing_of_its_inputs():
 
 
 def test_fsdp_shards_packed_matrices_and_no_maxima():
-    """The packed numbers of a rank are a part of them unless they are integers; what lies beside them is whole."""
+    """The packed numbers of a rank are a part of them unless they are integers; what lies next to them is whole."""
     for storage, part in (("float", 4), ("uint8", 2)):
         engine = {"type": "fsdp", "bnb_4bit_quant_storage": storage}
         rank = memcore.estimate(job("nf4") | {"engine": engine, "hardware": {"num_gpus": 2}}).ranks[0]

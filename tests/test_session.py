@@ -1028,7 +1028,7 @@ def exported_as(visit, kind):
      "torchrun pretrain_gpt.py --num-layers 2 --img-h <img", "\ufffdPNG\r\n\x1a\n\0\0"],
 )  # fmt: skip
 def test_a_wrong_import_changes_nothing(text):
-    """Files that are not understood are refused by name with a reason, and none of their text becomes markup."""
+    """An error names each file that is not understood, with the reason; none of its text becomes markup."""
     visit = Visit()
     before = visit.session.config
     visit.do("import", name=HOSTILE, files=[text], entry=1)

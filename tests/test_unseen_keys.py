@@ -1,4 +1,4 @@
-"""Keys that affect memory change the job that a tool's file describes, or are refused by name."""
+"""Keys that affect memory change the job that a tool's file describes, or an error names them."""
 
 import pytest
 

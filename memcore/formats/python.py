@@ -490,13 +490,9 @@ class _Known:
         found = self._literal(node, deep + 1)
         if isinstance(found, list | dict | str) and size(found) > _LARGE:
             return "$LARGE"
-        return (
-            f"${last(node)}"
-            if last(node) and found is NotImplemented
-            else _NOBODYS
-            if found is NotImplemented
-            else found
-        )
+        if found is not NotImplemented:
+            return found
+        return f"${last(node)}" if last(node) else _NOBODYS
 
     def _literal(self, node: ast.expr, deep: int) -> Any:
         if isinstance(node, ast.Constant):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
+from memcore.formats.expressions import names_it
 from memcore.formats.objects import alive, dead, last
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -97,7 +98,7 @@ class _Walk:
                 ast.Assign(targets=[ast.Name(id=self.name)], value=given)
                 | ast.AnnAssign(target=ast.Name(id=self.name), value=ast.expr() as given)
             ):
-                self.open = any(isinstance(each, ast.Name) and each.id == self.name for each in ast.walk(given))
+                self.open = names_it(given, self.name)
                 return given
             case ast.Assign(targets=[ast.Tuple(elts=several)], value=given) if _gives([node], self.name):
                 names = [each.id if isinstance(each, ast.Name) else "" for each in several]

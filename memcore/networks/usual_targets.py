@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from memcore.messages import Message
 
-OF_UNSLOTH = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-"""Those of Unsloth, whose functions for LoRA take no others (`accepted_modules`): of attention, then of the MLP."""
+LLAMA_LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+"""Those of Llama's attention, then of its MLP: Unsloth's functions for LoRA take no others (`accepted_modules`)."""
 _QUERIES_AND_VALUES = ("q_proj", "v_proj")
 _FUSED = ("query_key_value",)
 _LORA: Mapping[str, Sequence[str]] = {

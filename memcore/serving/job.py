@@ -339,6 +339,11 @@ def _running_on(accelerator: Accelerator) -> list[str]:
     ]
 
 
+def most_sequences(read: Defaults) -> int | None:
+    """Return how many sequences may run at once, where a config says it, under `inference` or under `engine`."""
+    return read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
+
+
 def resolve(config: Config) -> ServingJob:
     """Fill in what the config leaves open.
 

@@ -15,7 +15,7 @@ from memcore.formats.normalized import PREPARED
 from memcore.formats.python import Call
 from memcore.formats.readers import flat
 from memcore.messages import Message, joined
-from memcore.networks.usual_targets import OF_UNSLOTH
+from memcore.networks.usual_targets import LLAMA_LINEARS
 from memcore.tools.accounts import accounted
 from memcore.tools.loads import BROUGHT, UNSLOTH, before_training, checkpoints, single_call, taken
 from memcore.tools.peft import KINDS_BY_CLASS, NOT_SUPPORTED, PEFT, of_config
@@ -31,7 +31,7 @@ _OF_FAST = (_CHECKPOINTS, "random_state", "max_seq_length", "inference_mode", "b
 LORA = "LoraConfig"
 _PEFT: Mapping[str, object] = {"lora_r": 8, "lora_dropout": 0.0}
 """What `LoraConfig` takes where nothing is said (peft/tuners/lora/config.py)."""
-_FAST: Mapping[str, object] = {"r": 16, "target_modules": list(OF_UNSLOTH), "lora_alpha": 16, "lora_dropout": 0}
+_FAST: Mapping[str, object] = {"r": 16, "target_modules": list(LLAMA_LINEARS), "lora_alpha": 16, "lora_dropout": 0}
 _ALL_LINEAR = re.compile(r"^\$(?:find|get)\w{0,40}linear", re.IGNORECASE)
 """What a function is called that lists the linear layers (artidoro/qlora, qlora.py: `find_all_linear_names`)."""
 _PARTS = ("finetune_vision_layers", "finetune_language_layers", "finetune_attention_modules", "finetune_mlp_modules")
@@ -148,7 +148,7 @@ def _targets(call: Call) -> Mapping[str, Any]:
     if not any(name in given for name in _PARTS) and (call.of != "FastVisionModel" or "target_modules" in given):
         return {}
     attention, ffns = (given.get(name, True) is not False for name in _PARTS[2:])
-    targets = "all-linear" if attention and ffns else list(OF_UNSLOTH[:4] if attention else OF_UNSLOTH[4:])
+    targets = "all-linear" if attention and ffns else list(LLAMA_LINEARS[:4] if attention else LLAMA_LINEARS[4:])
     return {_PARTS[0]: True, "target_modules": targets} if call.of == "FastVisionModel" else {"target_modules": targets}
 
 

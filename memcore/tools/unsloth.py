@@ -16,7 +16,7 @@ from memcore.config.training import Training
 from memcore.formats.code import Code, as_call
 from memcore.formats.normalized import Normalized
 from memcore.formats.writing import nested
-from memcore.networks.usual_targets import OF_UNSLOTH
+from memcore.networks.usual_targets import LLAMA_LINEARS
 from memcore.tools.fine_tuning import TRAINER
 from memcore.tools.loads import LEARNT
 from memcore.tools.loops import of_trainer
@@ -87,7 +87,7 @@ def _adapted(keys: Mapping[str, Any], saves: object) -> dict[str, Any]:
 
 def _listed(targets: Any) -> Any:
     """Return the names of linear layers for all of them: a list is what it takes."""
-    return list(OF_UNSLOTH) if targets == "all-linear" else targets
+    return list(LLAMA_LINEARS) if targets == "all-linear" else targets
 
 
 def _learns(config: Config) -> dict[str, Any]:

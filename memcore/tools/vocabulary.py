@@ -87,8 +87,8 @@ def slip_in(tables: tuple[str, ...], key: str) -> str | None:
     """
     above, _, bare = key.rpartition(".")
     counted = (name for name, found in vocabulary(tables).items() if found not in OF_NO_ACCOUNT)
-    beside = [name.rpartition(".")[2] for name in counted if above and name.rpartition(".")[0] == above]
-    near = next(iter(difflib.get_close_matches(bare, beside, n=1, cutoff=_SLIP)), None)
+    siblings = [name.rpartition(".")[2] for name in counted if above and name.rpartition(".")[0] == above]
+    near = next(iter(difflib.get_close_matches(bare, siblings, n=1, cutoff=_SLIP)), None)
     return None if near is None else f"{above}.{near}"
 
 

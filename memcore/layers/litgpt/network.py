@@ -11,10 +11,11 @@ from typing import Any
 
 from memcore.networks.network import Layer, Model, Network, with_layers
 from memcore.networks.parts import Attention, FeedForward
+from memcore.networks.usual_targets import LLAMA_LINEARS
 from memcore.networks.weights import Linear, Weight
 from memcore.symbols import Axis, Total, total_of
 
-TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+TARGETS = LLAMA_LINEARS
 """Layers that can have adapters, whatever a family calls them (`lora_query`, `lora_projection`, `lora_mlp` …)."""
 _HEADS = TARGETS[:3]
 HEAD = "lm_head"

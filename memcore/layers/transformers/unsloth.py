@@ -14,7 +14,7 @@ from memcore.layers.transformers import liger, model, support, tables
 from memcore.messages import Message, joined
 from memcore.networks.network import Network
 from memcore.networks.parts import Attention, FeedForward
-from memcore.networks.usual_targets import OF_UNSLOTH
+from memcore.networks.usual_targets import LLAMA_LINEARS
 from memcore.networks.weights import Linear
 from memcore.tensors.tensor import Tensor
 from memcore.trace.code import LayerCode
@@ -32,9 +32,9 @@ def check(network: Network) -> None:
         )
         raise UnsupportedError(Training.implementation, message)
     adapted = (linear.name.rpartition(".")[2] for linear in _linears(network) if linear.adapter_dtype is not None)
-    other = next((name for name in adapted if name not in OF_UNSLOTH), None)
+    other = next((name for name in adapted if name not in LLAMA_LINEARS), None)
     if other is not None:
-        message = Message("Unsloth adapts only {}, found {!r}", joined(", ", OF_UNSLOTH), other)
+        message = Message("Unsloth adapts only {}, found {!r}", joined(", ", LLAMA_LINEARS), other)
         raise UnsupportedError(Training.adapter.target_modules, message)
 
 

@@ -188,7 +188,7 @@ class Layout:
         self.release = RELEASES[flags.release]
         self.backend = BACKENDS[flags.backend]
         self.context, self.cells = self._context()
-        self.flash = supports_flash(model, expanded=flags.expanded) if flags.flash is None else flags.flash
+        self.flash = uses_flash(model, flags)
         self._devices: dict[int, str] = {}
         self._patterns = [(re.compile(pattern), device) for pattern, device in flags.overrides]
 
@@ -318,10 +318,15 @@ _SQUARE = frozenset({40, 64, 72, 80, 96, 112, 128, 256, 512})
 """Widths of heads that CUDA's flash attention takes."""
 
 
-def supports_flash(model: Model, *, expanded: bool) -> bool:
-    """Return whether CUDA has a flash attention kernel for every layer (`ggml_cuda_get_best_fattn_kernel`)."""
+def uses_flash(model: Model, flags: Flags) -> bool:
+    """Return whether attention is fused: as told, else where CUDA has a kernel for every layer.
+
+    Source: llama.cpp, ggml/src/ggml-cuda/fattn.cu, `ggml_cuda_get_best_fattn_kernel`.
+    """
+    if flags.flash is not None:
+        return flags.flash
     parts = (part for layer, _ in model.layers for part in layer.mixers)
-    return all(_has_kernel(model, part, expanded=expanded) for part in parts if isinstance(part, _MIXERS))
+    return all(_has_kernel(model, part, expanded=flags.expanded) for part in parts if isinstance(part, _MIXERS))
 
 
 _MIXERS = (Attention, LatentAttention)

@@ -29,7 +29,7 @@ from memcore.servers.llamacpp.caches import cache_rows, cache_type, indexer_row
 from memcore.servers.llamacpp.doubts import COMPUTED, foreign, slight, unasked, undated
 from memcore.servers.llamacpp.gguf import FileTensor, published_file
 from memcore.servers.llamacpp.mtp import HeadWeights, carried, head_file, head_of
-from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, supports_flash
+from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, uses_flash
 from memcore.servers.llamacpp.settings import LIBRARY, OLLAMA, PYTHON, LlamaCppSettings
 from memcore.servers.llamacpp.speed import pace
 from memcore.servers.llamacpp.tensor_types import Overrides, overrides_of
@@ -321,7 +321,7 @@ _DRAFT_CACHES = (LlamaCppSettings.cache_type_k_draft, LlamaCppSettings.cache_typ
 def _check_caches(read: Defaults, model: Model, flags: Flags, paths: tuple[Setting[str], Setting[str]]) -> None:
     """Blocks must divide rows of heads, and values in blocks need flash attention (`llama_init_from_model`)."""
     keys, values = (_row_widths(model, values=each, expanded=flags.expanded) for each in (False, True))
-    flash = supports_flash(model, expanded=flags.expanded) if flags.flash is None else flags.flash
+    flash = uses_flash(model, flags)
     for path, name, widths in (
         (paths[0], flags.keys, keys),
         (paths[1], flags.values, values),

@@ -23,7 +23,7 @@ from memcore.serving.budget import Budget, of_stages
 from memcore.serving.changes import PAGED, Share, fewer_tokens, larger_share
 from memcore.serving.entries import observed, tensor
 from memcore.serving.inference import Inference
-from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.job import Basics, Server, ServingJob, most_sequences
 from memcore.serving.outside_allocator import CATEGORY, context_and_nccl
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
@@ -61,7 +61,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     backend = read.take(LmdeploySettings.backend, "turbomind" if own else "pytorch", reason)
     name = basics.accelerator.id if basics.accelerator else "h100"
     usual = next((count for begins, count in _SEQUENCES.items() if name.startswith(begins)), 128)
-    given = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
+    given = most_sequences(read)
     return Options(
         share=read.take(LmdeploySettings.cache_max_entry_count, 0.8),
         tokens=read.take(LmdeploySettings.max_prefill_token_num, 8192),

@@ -26,8 +26,6 @@ _RESERVED = (0, 4, 8)
 """The first release that leaves room for data-parallel attention."""
 _ROOM, _EACH, _MORE, _MANY = 4 * 1024, 3, 1.5, 300
 """MiB up to 0.5.2; since then MiB of a captured sequence of each rank, and more beyond that many sequences."""
-
-
 _ALWAYS = (0, 5, 3), (0, 5, 6)
 """The first release that runs sparse attention data-parallel whatever it is told, and the first that does not."""
 
@@ -45,16 +43,16 @@ def lays_out(read: Defaults, layout: Layout, model: Model) -> Layout:
     if layout.data == 1 or not (always or read.take(SglangSettings.enable_dp_attention, False)):
         layout = replace(layout, experts=layout.tensor)
         return replace(layout, others=((SHARED, 1),)) if _sent(read) else layout
-    ranks, groups = layout.tensor, layout.data
-    if ranks % groups:
+    ranks, count = layout.tensor, layout.data
+    if ranks % count:
         said = "found {}, which must divide the tensor-parallel size ({})"
-        read.refuse(Parallelism.data_parallel_size, said, groups, ranks)
+        read.refuse(Parallelism.data_parallel_size, said, count, ranks)
         return layout
-    within = ranks // groups
+    within = ranks // count
     former = bool(number) and number < _DIVIDED
     if former and within > 1:
         said = "found {}, but this release needs the tensor-parallel size ({})"
-        read.refuse(Parallelism.data_parallel_size, said, groups, ranks)
+        read.refuse(Parallelism.data_parallel_size, said, count, ranks)
     whole = read.given(SglangSettings.moe_dense_tp_size)
     if whole not in (None, 1, ranks):
         said = "found {}; allowed: 1, or the tensor-parallel size ({})"

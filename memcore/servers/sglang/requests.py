@@ -15,6 +15,7 @@ from memcore.memory.ledger import Entry
 from memcore.networks.parts import Attention, LatentAttention
 from memcore.records import dataclass
 from memcore.servers.sglang.compressed import FAMILY, SEQUENCES
+from memcore.servers.sglang.splits import HOPPER
 from memcore.serving.entries import tensor
 from memcore.serving.job import Basics, ServingJob
 from memcore.serving.profile import WORKSPACES
@@ -84,7 +85,7 @@ _TABLES: Mapping[str, _Table] = {
     "aiter": _Table(entry=4, mask=1),
     "sparse": _Table(entry=4, checked=True),
 }
-_HOPPER, _BLACKWELL = 9, 10
+_BLACKWELL = 10
 _ONE = (0, 5)
 """The first release whose FlashAttention has a second table only where tokens are drafted."""
 _OF_STEP = 4
@@ -143,7 +144,7 @@ def _attends(basics: Basics, mixers: list[Attention | LatentAttention]) -> str |
     if any(mixer.indexer for mixer in latent):
         return "sparse"
     major = _major(basics)
-    if major == _HOPPER:
+    if major == HOPPER:
         return "flash-attention"
     if major == _BLACKWELL:
         return "flashinfer-latent" if latent else None

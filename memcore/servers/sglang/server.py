@@ -39,7 +39,7 @@ from memcore.serving.checkpoint import MODEL_OPT
 from memcore.serving.devices import desktop, integrated
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.inference import Inference
-from memcore.serving.job import Basics, Kernels, Pace, Server, ServingJob
+from memcore.serving.job import Basics, Kernels, Pace, Server, ServingJob, most_sequences
 from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
@@ -156,7 +156,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     tier = _tier(memory, number)
     chunk = read.take(SglangSettings.chunked_prefill_size, tier.chunk)
     wide = basics.layout.tensor * groups(basics.layout) >= 4
-    given = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
+    given = most_sequences(read)
     usual = tier.graphs_wide if wide else tier.graphs
     if given is not None and number >= _AS_MANY:
         usual = min(usual, given)
@@ -333,7 +333,7 @@ def _reserved(read: Defaults, basics: Basics, chunk: int, graphs: int, number: t
     """MiB that are not static (handle_gpu_memory_settings, reserve_for_graph_mb); the chunk is that of all groups."""
     layout = basics.layout
     parallel, phase = layout.tensor * groups(layout) * layout.pipeline, reserving(read, number)
-    given = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
+    given = most_sequences(read)
     tokens = _at_once(read, basics, chunk, given or graphs) if phase == DECODE else chunk
     found = 512 + 1.5 * max(tokens, 2048) + parallel / 8 * 1024
     found += 0 if phase == PREFILL else reserved(layout, graphs, number, derives=True)

@@ -28,7 +28,7 @@ from memcore.serving.devices import integrated
 from memcore.serving.entries import ledger, observed, spread, tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.inference import METHODS, Inference
-from memcore.serving.job import Basics, Server, ServingJob
+from memcore.serving.job import Basics, Server, ServingJob, most_sequences
 from memcore.serving.outside_allocator import CATEGORY, context_and_nccl
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
@@ -82,7 +82,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     """
     supported.check(basics.model.network.family)
     tokens = read.take(TensorRtSettings.max_num_tokens, 8192)
-    sequences = read.given(Inference.max_num_seqs) or read.given(ServerSettings.max_num_seqs)
+    sequences = most_sequences(read)
     version = read.given(EngineSettings.version)
     return Options(
         fraction=read.take(TensorRtSettings.free_gpu_memory_fraction, 0.9),

@@ -20,6 +20,7 @@ from memcore.formats.normalized import ENGINE, GPUS, MODEL, Normalized
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model
+from memcore.networks.usual_targets import LLAMA_LINEARS
 from memcore.tools.towers import FREEZES, TRAINABLE, trained_parts
 from memcore.trainers.pytorch.settings import TorchSettings
 
@@ -46,8 +47,8 @@ _USUAL: Mapping[str, Any] = {
 """What its classes take where a file says nothing."""
 _COUNTS = ("model.seq_len", "model.cp", _COPIES, "data.seq_len", "data.batch_size", "data.micro_batch_size",
            "deployment.num_train_gpus", "deployment.num_train_nodes", "deployment.gpus_per_node")  # fmt: skip
-_LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-"""The linear layers among those that LoRA takes where nothing is said; `experts` and two of Nemotron-H follow."""
+_PLACES_OF_LORA = (*LLAMA_LINEARS, "experts")
+"""What LoRA adapts where nothing is said; two layers of Nemotron-H follow."""
 _DTYPES: Mapping[str, str] = {"float32": "fp32", "bfloat16": "bf16"}
 _KERNELS: Mapping[str, int | None] = {
     "auto": None, "flash_attention_2": 2, "flash_attention_3": 3, "flash_attention_4": None,
@@ -184,11 +185,11 @@ def _of_layers(read: Mapping[str, Any], plain: dict[str, Any]) -> None:
     if kernel not in _KERNELS and kernel not in ("sdpa", "eager"):
         raise UnsupportedError.of_value("model.attn", kernel, Message("supported: {}", joined(", ", _KERNELS)))
     plain |= {_ATTENTION: {"sdpa": "sdpa", "eager": "math"}.get(kernel, "flash"), _FLASH: _KERNELS.get(kernel)}
-    if read.get(_LORA, _OFF[0] if not any(name.startswith(f"{_LORA}.") for name in read) else True) in _OFF:
+    if read.get(_LORA, any(name.startswith(f"{_LORA}.") for name in read)) in _OFF:
         keys = {name: value for name, value in read.items() if name in FREEZES["prime-rl"].keys}
         plain |= trained_parts("prime-rl", keys, plain[MODEL])
         return
-    said = read.get(f"{_LORA}.target_modules", [*_LAYERS, "experts"])
+    said = read.get(f"{_LORA}.target_modules", [*_PLACES_OF_LORA])
     places = said if isinstance(said, list) else [said]
     if "experts" in places and _routes(plain[MODEL]):
         message = "adapters of routed experts are not supported yet; leave experts out"
@@ -206,7 +207,7 @@ PRIME_RL = Tool(
     engines=("fsdp",),
     implementations=("transformers",),
     tells=("orchestrator", "trainer.model", "trainer.optim", "optim.lr", "optim.type", "data.seq_len",
-           "deployment.num_train_gpus",           "eval.source"),
+           "deployment.num_train_gpus", "eval.source"),
     read_only=True,
     model=MODEL,
     keys=(
