@@ -81,8 +81,9 @@ _WARMS = (0, 10, 2)
 _DATA_CENTER = 10
 """Compute capability of Blackwell's data-center GPUs, which capture up to 1,024 tokens since 0.28."""
 _HOPPER, _BLACKWELL = 9, 10
-_LATER = (0, 10)
-"""The first release with which no log but one of an A100 (0.19.1, 535.247) shows a driver before CUDA 12.4's."""
+_CUDA_13, _LATER = (0, 20), (0, 10)
+"""The release whose wheels are for CUDA 13, so that drivers begin with 580 (torch 2.11 requires cuda-toolkit 13.0), and
+the first with which no log of Hopper shows a driver before CUDA 12.4's: those of 12.8 run with any since 525."""
 _PREFIXES = frozenset({"gemma3", "gemma4", "paligemma"})
 _SINGLE_TOKENS = frozenset({8, 12})
 """Those where a cache in fp8 is read by FlashInfer's own kernels, whose decoding is captured for single tokens alone
@@ -225,13 +226,14 @@ def _of_driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int
     """That of graphs captured piece by piece, and whole."""
     usual = _usual_driver(job, chosen)
     driver = driver_of(job, usual)
+    hopper = job.accelerator is not None and job.accelerator.major == _HOPPER
     found, further = _counted(job, chosen, stage, counts)
     text = Message("{} captured sizes: {:,} graphs × {:g} KiB + {:,} kernels × {:g} KiB", sum(counts), found.graphs,
                    driver.graph, found.kernels, driver.kernel)  # fmt: skip
     return observed(
         _TITLE,
         _CATEGORY,
-        kept(job, usual, found, further, earlier=chosen.facts.since < _LATER),
+        kept(job, usual, found, further, earlier=chosen.facts.since < (_LATER if hopper else _CUDA_13)),
         driver.source,
         text,
         "drivers differ, and kernels are loaded during the capture",
