@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil
 
 from memcore.config.hardware import Hardware
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
-from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
+from memcore.networks.network import Layer
+from memcore.networks.parts import Attention, Experts, LatentAttention, SpecialMixer
 from memcore.records import dataclass
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.sparse import captured_scores
@@ -34,7 +36,7 @@ from memcore.serving.captures import (
 )
 from memcore.serving.devices import integrated
 from memcore.serving.entries import observed, tensor
-from memcore.serving.formats import BYTES
+from memcore.serving.formats import BYTES, Format
 from memcore.serving.job import ServingJob
 from memcore.serving.profile import TOKENS, WORKSPACES, Step, gates
 from memcore.serving.slots import TENSOR, sharded
@@ -57,6 +59,11 @@ _LATENT_SPLITS = (0, 19)
 """Releases that read latent vectors with it on Hopper (platforms/cuda.py, _get_backend_priorities, of 0.19)."""
 _ADAPTED = 4 * 2
 """Kernels that add an adapter's result: two for each product of attention and the dense layer (lora/punica_wrapper)."""
+_FUSES = (0, 11, 1)
+"""The release since which inductor fuses what quantizes the input of a product in blocks (fp8_utils.py:
+per_token_group_quant_fp8 in 0.10.2 and 0.11.0, a QuantFP8 that is compiled in 0.11.2)."""
+_BLOCKS, _INPUTS = "fp8-block", 2
+"""The format with scales of blocks, and inputs of attention, of a dense layer or of experts that are quantized."""
 _SPECIALIZED = (0, 11, 1)
 """The release that captures graphs without adapters, too (config/compilation.py, cudagraph_specialize_lora)."""
 _FORMER_MOST = 256
@@ -81,9 +88,9 @@ _WARMS = (0, 10, 2)
 _DATA_CENTER = 10
 """Compute capability of Blackwell's data-center GPUs, which capture up to 1,024 tokens since 0.28."""
 _HOPPER, _BLACKWELL = 9, 10
-_CUDA_13, _LATER = (0, 20), (0, 10)
-"""The release whose wheels are for CUDA 13, so that drivers begin with 580 (torch 2.11 requires cuda-toolkit 13.0), and
-the first with which no log of Hopper shows a driver before CUDA 12.4's: those of 12.8 run with any since 525."""
+_CUDA_13 = (0, 20)
+"""The release whose wheels are for CUDA 13, so that drivers begin with 580 (torch 2.11 requires cuda-toolkit 13.0);
+those before, for CUDA 12, run with any since 525, as 0.15.1 does with 535.86 on H100."""
 _PREFIXES = frozenset({"gemma3", "gemma4", "paligemma"})
 _SINGLE_TOKENS = frozenset({8, 12})
 """Those where a cache in fp8 is read by FlashInfer's own kernels, whose decoding is captured for single tokens alone
@@ -226,14 +233,13 @@ def _of_driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int
     """That of graphs captured piece by piece, and whole."""
     usual = _usual_driver(job, chosen)
     driver = driver_of(job, usual)
-    hopper = job.accelerator is not None and job.accelerator.major == _HOPPER
     found, further = _counted(job, chosen, stage, counts)
     text = Message("{} captured sizes: {:,} graphs × {:g} KiB + {:,} kernels × {:g} KiB", sum(counts), found.graphs,
                    driver.graph, found.kernels, driver.kernel)  # fmt: skip
     return observed(
         _TITLE,
         _CATEGORY,
-        kept(job, usual, found, further, earlier=chosen.facts.since < (_LATER if hopper else _CUDA_13)),
+        kept(job, usual, found, further, earlier=chosen.facts.since < _CUDA_13),
         driver.source,
         text,
         "drivers differ, and kernels are loaded during the capture",
@@ -247,12 +253,38 @@ def _counted(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, 
     networked = _networked(job)
     hosted = networked and integrated(job.accelerator)
     sums = (networked or summed_by_nccl(job)) and not hosted
-    found = count(stage, ranks, pieces=pieces, whole=whole, further=_ADAPTED * bool(chosen.loras), sums=sums)
+    quantizing = partial(_quantizing, job, chosen)
+    adapted = _ADAPTED * bool(chosen.loras)
+    found = count(
+        stage, ranks, pieces=pieces, whole=whole, further=lambda layer: adapted + quantizing(layer), sums=sums
+    )
     if plain:
-        other = count(stage, ranks, pieces=pieces, whole=whole)
+        other = count(stage, ranks, pieces=pieces, whole=whole, further=quantizing)
         found = replace(found, graphs=found.graphs + other.graphs, kernels=found.kernels + other.kernels)
     summed = _NETWORK * (pieces + whole) * len(stage.layers) if hosted else 0
     return found, int(summed * MiB)
+
+
+def _quantizing(job: ServingJob, chosen: Options, layer: Layer) -> int:
+    """Kernels that quantize what products of a layer read: always in experts, before 0.11.1 in other layers, too.
+
+    Source: vllm, layers/fused_moe/fused_moe.py, moe_kernel_quantize_input (read in 0.11.0 and 0.28).
+    """
+    experts = [_INPUTS * isinstance(ffn, Experts) for ffn in layer.ffns]
+    found = sum(experts) if _quantized(job, "routed-expert") is not None else 0
+    blocks = _quantized(job, "attention")
+    if blocks is not None and blocks.name == _BLOCKS and chosen.facts.since < _FUSES:
+        found += _INPUTS * (len(layer.mixers) + experts.count(0))
+    return found
+
+
+def _quantized(job: ServingJob, kind: str) -> Format | None:
+    """Return the format of a kind of matrices whose inputs the GPU quantizes, too."""
+    capability = job.accelerator.version if job.accelerator else None
+    form = job.basics.stored.format_of(kind, ()) if job.basics.stored is not None else None
+    if form is None or form.activations is None:
+        return None
+    return form if capability is None or capability >= form.multiplied else None
 
 
 def _usual_driver(job: ServingJob, chosen: Options) -> Driver:
