@@ -351,7 +351,7 @@ def _whole(job: ServingJob) -> bool:
 
 def _estimated(job: ServingJob, chosen: Options) -> int:
     """Return what the estimate of 0.26 and later has for each whole graph of recurrent layers and many sequences."""
-    if chosen.facts.since < (0, 26) or not _recurrent(job):
+    if chosen.facts.since < (0, 26) or not recurrent(job):
         return 0
     return _ESTIMATED if min(chosen.sequences, chosen.tokens) > _USUAL_SEQUENCES else 0
 
@@ -393,7 +393,7 @@ def _warmed(job: ServingJob, chosen: Options) -> bool:
     Since 0.10.2, where FlashInfer reads the cache of all layers, so not next to recurrent ones
     (model_executor/warmup/kernel_warmup.py).
     """
-    return chosen.facts.since >= _WARMS and not _recurrent(job)
+    return chosen.facts.since >= _WARMS and not recurrent(job)
 
 
 def _networked(job: ServingJob) -> bool:
@@ -419,7 +419,7 @@ def _flashinfer(job: ServingJob) -> bool:
     return usual and not sinks and reads
 
 
-def _recurrent(job: ServingJob) -> bool:
+def recurrent(job: ServingJob) -> bool:
     """Return whether some layers keep a state instead of tokens."""
     layers = job.basics.model.layers
     return any(isinstance(mixer, SpecialMixer) and mixer.state for layer, _ in layers for mixer in layer.mixers)
@@ -442,7 +442,7 @@ def captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
     wide = facts.wide_steps or family == "gpt_oss"
     steps = [*range(8, min(most + 1, 256), 8), *range(256, most + 1, 16)] if wide else range(8, most + 1, 8)
     sizes = [size for size in (1, 2, 4, *steps) if size <= most]
-    twice = facts.two_modes or (facts.since >= (0, 10) and _recurrent(job))
+    twice = facts.two_modes or (facts.since >= (0, 10) and recurrent(job))
     # Chunked attention supports no whole graphs (model_executor/layers/attention/chunked_local_attention.py).
     chunked = any(mixer.mask == "chunked" for layer, _ in job.basics.model.layers for mixer in layer.mixers)
     mode = chosen.graph_mode or ("full_and_piecewise" if twice else "piecewise")
