@@ -186,6 +186,10 @@ def _inference_or_engine(read: Defaults, own: Setting[int], other: Setting[int],
     return given or also or read.take(own, default)
 
 
+_UNTOLD = "gb10"
+"""The GPU whose memory NVML does not tell."""
+
+
 def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
     """Return tokens and sequences of a step, of the API server (engine/arg_utils.py, get_batch_defaults)."""
     if not found.server_batches:
@@ -194,7 +198,8 @@ def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
         whole = whole or _recurrent(basics)
         chunked = found.chunk and basics.max_model_len > 32768 and not whole
         return found.chunk if chunked else max(basics.max_model_len, 2048), 256
-    memory, name = basics.capacity or 0, basics.accelerator.id if basics.accelerator else ""
+    name = basics.accelerator.id if basics.accelerator else ""
+    memory = basics.capacity or 0 if name != _UNTOLD or found.asks_cuda else 0
     if found.wide_tier and memory >= 160 * GiB:
         return 16384, 1024
     if memory >= 70 * GiB and "a100" not in name:
