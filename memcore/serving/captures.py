@@ -55,14 +55,9 @@ FORMER = Driver(
 to 33 pieces with 64 to 256. Logs of GPUs before Hopper agree with any later driver: 0.48 GiB on an RTX 4090 D with
 580.76. NCCL's all-reduce has several kernels: 31.2 instead of 15 MiB for 80 layers on four L40S, 26.6 for 64 on two
 RTX 3090."""
-EARLIER = Driver(
-    640,
-    38,
-    _MORE * FORMER.summed,
-    "start-up logs of vLLM 0.9.2 to 0.19.1 with 535 on H100 and A100, fitted; not documented by any source",
-)
-"""2.78 GiB for 2,534 graphs with 36,384 kernels and 1.66 for 1,514 with 21,224 on H100 (0.15.1, 535.86), 2.17 for 2,479
-with 19,296 on an A100 (0.9.2), 2.37 for 1,922 with 27,288 (0.19.1, 535.247)."""
+EARLIER = Driver(640, 38, _MORE * FORMER.summed, "https://github.com/romeramarc/Tfg-mn5-llm-serving")
+"""Fitted: 2.78 GiB for 2,534 graphs with 36,384 kernels and 1.66 for 1,514 with 21,224 on H100 (0.15.1, 535.86), 2.17
+for 2,479 with 19,296 on an A100 (0.9.2), 2.37 for 1,922 with 27,288 (0.19.1, 535.247)."""
 PRESENT = Driver(106, 0.32, 0.2, "validation/graphs.py on an H100, driver 580.159, CUDA 13.0 and PyTorch 2.11")
 """12 MiB for 51 whole graphs of 416 kernels, 180 MiB for 1,683 pieces of them; copies and fills cost nothing."""
 _SUMMED_MORE = 2
