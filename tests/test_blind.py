@@ -331,7 +331,7 @@ def test_studies():
     assert {each.verdict for each in results if each.verdict is not None} <= {"right", "close"}
 
 
-PUBLIC = truth("vllm1_blind")
+OPENED = truth("vllm1_blind")
 """102 readings and 28 outcomes of starts of vLLM, llama.cpp and Ollama in 2025 and 2026, written down before they were
 predicted, without four of a start that turned out to be recorded. First predictions: of 97 readings the median was 4.2 %
 off, the 90th percentile 41 %, and 85 of 95 were in their range; of 23 with high confidence 0.6 %, 16 % and all; all 27
@@ -343,8 +343,8 @@ host. Corrected since: who samples in Unsloth, and the build of a llama.cpp. Ope
 
 def test_public_logs():
     """A fifth of them; the accuracy page has all."""
-    check_written_down(PUBLIC, 130)
-    chosen = PUBLIC[::5]
+    check_written_down(OPENED, 130)
+    chosen = OPENED[::5]
     results = predicted("vllm1_blind", chosen.__contains__)
     found = [each for each in results if each.error is not None and each.verdict is None]
     assert median(abs(each.error) for each in found) < 0.02
