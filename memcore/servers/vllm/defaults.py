@@ -5,6 +5,8 @@ Source: vllm, engine/arg_utils.py (get_batch_defaults), v1/core/sched, model_exe
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
 from memcore.config.schema import Setting
@@ -18,7 +20,8 @@ from memcore.servers.vllm.platforms import connected, sliding
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.stacks import block_of, on_stack, stack_of
 from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, latest_runner, second_runner
-from memcore.serving.checkpoint import text_config
+from memcore.serving.checkpoint import Stored, text_config
+from memcore.serving.formats import FORMATS
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics
 from memcore.serving.settings import ServerSettings
@@ -27,6 +30,22 @@ from memcore.units import GiB
 _VIDEO = 32 * (70 + 2 + 6)
 """Frames of Gemma 4's longest video, each of 70 tokens between two, with about 6 that say when it is
 (vllm, model_executor/models/gemma4_mm.py, get_mm_max_tokens_per_item)."""
+
+
+_EXPANDS = (0, 9, 2)
+
+
+def keeps(read: Defaults, stored: Stored) -> Stored:
+    """Return how weights are kept: what quantizes the scales of bitsandbytes is undone since 0.9.2, and done before.
+
+    Source: vllm, model_executor/model_loader/bitsandbytes_loader.py (dequantize_dq, not in 0.9.1; compress_statistics).
+    """
+    if not stored.format.name.startswith("nf4"):
+        return stored
+    version = read.given(EngineSettings.version)
+    nested = version is not None and release(version) < _EXPANDS
+    kept = replace(FORMATS["nf4-double" if nested else "nf4"], covers=stored.format.covers)
+    return replace(stored, format=kept)
 
 
 def options(read: Defaults, basics: Basics) -> Options:

@@ -7,7 +7,7 @@ model_executor/models/config.py (MambaModelConfig, GptOssForCausalLMConfig).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -62,6 +62,11 @@ _ADAPTED = 4 * 2
 _FUSES = (0, 11, 1)
 """The release since which inductor fuses what quantizes the input of a product in blocks (fp8_utils.py:
 per_token_group_quant_fp8 in 0.10.2 and 0.11.0, a QuantFP8 that is compiled in 0.11.2)."""
+_UNPACKED: Mapping[str, int] = {"nf4": 3, "nf4-double": 5}
+"""Kernels of a product with a matrix of bitsandbytes: it is unpacked, after its scales where these are quantized (two
+kernels), multiplied, and the result copied to its place (quantization/bitsandbytes.py, _apply_4bit_weight)."""
+_ATTENTION, _FUSED = 4, 2
+"""Matrices of attention, and products that they are merged to where nothing is unpacked; a dense layer has as many."""
 _BLOCKS, _INPUTS = "fp8-block", 2
 """The format with scales of blocks, and inputs of attention, of a dense layer or of experts that are quantized."""
 _SPECIALIZED = (0, 11, 1)
@@ -120,7 +125,8 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
             )
         )
     pooled = _pool(job, step, stage, max(pieces + whole))
-    inside = [each for each in (_split(job, chosen, stage, max(whole, default=0)),) if each is not None]
+    split = _split(job, chosen, stage, max(whole, default=0))
+    inside = [each for each in (split, _unpacked(job, max(pieces + whole))) if each is not None]
     inside += captured_scores(job, chosen, stage, max(whole, default=0))
     attends = job.basics.sizes.keys() >= {"a", "d"}
     workspaces = []
@@ -266,12 +272,21 @@ def _counted(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, 
 
 
 def _quantizing(job: ServingJob, chosen: Options, layer: Layer) -> int:
-    """Kernels that quantize what products of a layer read: always in experts, before 0.11.1 in other layers, too.
+    """Kernels that quantize what products of a layer read, or unpack what they multiply with.
+
+    Inputs are quantized by kernels of their own in experts, before 0.11.1 in other layers, too.
 
     Source: vllm, layers/fused_moe/fused_moe.py, moe_kernel_quantize_input (read in 0.11.0 and 0.28).
     """
     experts = [_INPUTS * isinstance(ffn, Experts) for ffn in layer.ffns]
     found = sum(experts) if _quantized(job, "routed-expert") is not None else 0
+    stored = job.basics.stored.format.name if job.basics.stored is not None else ""
+    if stored in _UNPACKED:
+        dense = [
+            sum(len(each.axes) > 1 for each in ffn.weights()) for ffn in layer.ffns if not isinstance(ffn, Experts)
+        ]
+        attention = [_ATTENTION for mixer in layer.mixers if isinstance(mixer, Attention)]
+        found += sum(_UNPACKED[stored] * each - _FUSED for each in (*attention, *dense))
     blocks = _quantized(job, "attention")
     if blocks is not None and blocks.name == _BLOCKS and chosen.facts.since < _FUSES:
         found += _INPUTS * (len(layer.mixers) + experts.count(0))
@@ -342,6 +357,16 @@ def _split(job: ServingJob, chosen: Options, stage: Stage, tokens: int) -> Entry
     source = "vllm, v1/attention/backends/flash_attn.py (max_num_splits)"
     shape = max(shapes, key=lambda each: product(each, sizes))
     return tensor("partial results of attention in whole graphs", _CATEGORY, shape, 4, sizes, source)
+
+
+def _unpacked(job: ServingJob, tokens: int) -> Entry | None:
+    """Return the widest matrix of bitsandbytes in the model's dtype: a single token multiplies without unpacking."""
+    stored, sizes = job.basics.stored, job.basics.sizes
+    if stored is None or stored.format.name not in _UNPACKED or tokens < 2 or not {"f", "h"} <= sizes.keys():
+        return None
+    shape: Shape = (Quotient(("f",), TENSOR), "h")
+    source = "bitsandbytes, autograd/_functions.py, MatMul4Bit"
+    return tensor("unpacked weights in graphs", _CATEGORY, shape, BYTES[job.basics.dtype], sizes, source)
 
 
 def _whole(job: ServingJob) -> bool:
@@ -428,8 +453,9 @@ def recurrent(job: ServingJob) -> bool:
 def captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
     """Sizes that are captured piece by piece, and those captured whole for decoding."""
     if not chosen.facts.server_batches:
-        # The former engine captures decoding alone, and all of it (worker/model_runner.py, _BATCH_SIZES_TO_CAPTURE).
-        most = round_up(min(chosen.sequences, _FORMER_MOST), 8)
+        # The former engine captures decoding alone, and all of it (worker/model_runner.py, _get_graph_batch_size).
+        asked = min(chosen.sequences, _FORMER_MOST)
+        most = next(size for size in (1, 2, 4, round_up(asked, 8)) if size >= asked)
         return [], [size for size in (1, 2, 4, *range(8, most + 1, 8)) if size <= most]
     facts, each = chosen.facts, 1 + (job.basics.speculation.tokens if job.basics.speculation else 0)
     major = job.accelerator.major if job.accelerator else None

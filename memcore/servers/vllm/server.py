@@ -19,7 +19,7 @@ from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.servers.vllm.adapters import ADAPTERS, adapters
 from memcore.servers.vllm.compressed import compressed, kernel_heads
-from memcore.servers.vllm.defaults import loads, options
+from memcore.servers.vllm.defaults import keeps, loads, options
 from memcore.servers.vllm.experts import (
     HOPPER,
     PLAIN_BLACKWELL,
@@ -670,6 +670,7 @@ SERVER = Server(
     wide_experts=True,  # vllm, docs/serving/data_parallel_deployment.md
     sleeps=True,
     reads_cache_format=_reads_cache_format,
+    keeps=keeps,
     asks_for_a_share=True,
     too_long=too_long,
     stacks=frozenset(STACKS),
