@@ -267,6 +267,8 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     # Repositories, recipes and proposals
     "the same network, by the repository's name": "按仓库名，网络相同",
     "by the repository's name": "按仓库名",
+    "quantized scales are kept before vLLM 0.9.2": "vLLM 0.9.2 之前保留量化的缩放系数",
+    "vLLM undoes what quantizes scales": "vLLM 会还原缩放系数的量化",
     "repositories of this family quantize different parts": "该系列的仓库所量化的部分各不相同",
     "the most common choice": "最常见的做法",
     "the checkpoint has layers for it": "checkpoint 有相应的层",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memcore.config.defaults import Defaults
+from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings, release
 from memcore.config.schema import Setting
 from memcore.messages import joined
@@ -45,6 +45,9 @@ def keeps(read: Defaults, stored: Stored) -> Stored:
     version = read.given(EngineSettings.version)
     nested = version is not None and release(version) < _EXPANDS
     kept = replace(FORMATS["nf4-double" if nested else "nf4"], covers=stored.format.covers)
+    if kept.name != stored.format.name:
+        reason = "quantized scales are kept before vLLM 0.9.2" if nested else "vLLM undoes what quantizes scales"
+        read.assumptions.append(Assumption("model.quantization_config", kept.name, reason, True))
     return replace(stored, format=kept)
 
 
