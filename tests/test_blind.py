@@ -360,12 +360,11 @@ stay quantized before 0.9.2, and its products unpack each matrix in kernels of t
 
 
 def test_adapters_on_small_gpus():
-    """A fifth of them; the accuracy page has all."""
     check_written_down(ADAPTED, 62)
-    results = predicted("vllm1_second", ADAPTED[::5].__contains__)
+    results = predicted("vllm1_second")
     found = [each for each in results if each.error is not None and each.verdict is None]
     assert median(abs(each.error) for each in found) < 0.03
-    assert sum(each.inside is False for each in found) <= 2
+    assert sum(each.inside is False for each in found) <= 4
     assert {each.verdict for each in results if each.verdict is not None} == {"right"}
 
 
