@@ -36,7 +36,7 @@ _EXPANDS = (0, 9, 2)
 
 
 def keeps(read: Defaults, stored: Stored) -> Stored:
-    """Return how weights are kept: what quantizes the scales of bitsandbytes is undone since 0.9.2, and done before.
+    """Return how weights are kept: scales of bitsandbytes stay quantized before 0.9.2, and are whole since.
 
     Source: vllm, model_executor/model_loader/bitsandbytes_loader.py (dequantize_dq, not in 0.9.1; compress_statistics).
     """
@@ -221,7 +221,8 @@ def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
         chunked = found.chunk and basics.max_model_len > 32768 and not whole
         return found.chunk if chunked else max(basics.max_model_len, 2048), 256
     name = basics.accelerator.id if basics.accelerator else ""
-    memory = basics.capacity or 0 if name != _UNTOLD or found.asks_cuda else 0
+    told = name != _UNTOLD or found.asks_cuda
+    memory = (basics.capacity or 0) if told else 0
     if found.wide_tier and memory >= 160 * GiB:
         return 16384, 1024
     if memory >= 70 * GiB and "a100" not in name:
