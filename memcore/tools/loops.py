@@ -591,8 +591,9 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     _plain_dtype(normalized)
     if not of_trl_alone:
         return normalized, (*notes, *_of_releases(found, normalized))
-    said = stored or any(name in normalized for name in _PRECISIONS)
-    if not said and normalized.get(ENGINE) not in SHARDED:
+    if stored:
+        normalized[PRECISION] = "bf16"
+    elif not any(name in normalized for name in _PRECISIONS) and normalized.get(ENGINE) not in SHARDED:
         normalized[PRECISION] = "bf16-autocast"
     adapted = is_set(normalized.get("use_peft"))
     return {**{name: value for name, value in _TRL.items() if adapted or name not in _OF_ADAPTER}, **normalized}, notes
