@@ -591,9 +591,8 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     _plain_dtype(normalized)
     if not of_trl_alone:
         return normalized, (*notes, *_of_releases(found, normalized))
-    if stored:
-        normalized[PRECISION] = "bf16"
-    elif not any(name in normalized for name in _PRECISIONS) and normalized.get(ENGINE) not in SHARDED:
-        normalized[PRECISION] = "bf16-autocast"
+    said = any(name in normalized for name in _PRECISIONS) or normalized.get(ENGINE) in SHARDED
+    if stored or not said:
+        normalized[PRECISION] = "bf16" if stored else "bf16-autocast"
     adapted = is_set(normalized.get("use_peft"))
     return {**{name: value for name, value in _TRL.items() if adapted or name not in _OF_ADAPTER}, **normalized}, notes

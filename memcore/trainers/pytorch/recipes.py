@@ -77,6 +77,7 @@ from memcore.trainers.pytorch.transformers_releases import (
     causal_loss,
     frequencies_each,
     heads_as,
+    masks_each,
 )
 from memcore.trainers.pytorch.unsloth_releases import computes_in_fp32, loss_of, shared_heads
 
@@ -459,6 +460,7 @@ def recipe_of(
         heads_as=_heads_as(read, code, model.network.family),
         frequencies_once=code.name == "transformers" and before(read, COPIES_FREQUENCIES),
         frequencies_each=code.name == "transformers" and frequencies_each(read, model.network.family),
+        masks_each=masks_each(read, model.network.family) if code.name == "transformers" else (),
         fake=fake,
     )
     return with_budget(read, _on_its_gpu(read, recipe, model.network.family), sizes)
