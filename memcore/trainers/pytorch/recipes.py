@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 from functools import lru_cache
 
 from memcore.config.defaults import Assumption, Defaults
@@ -403,6 +404,15 @@ def tiles_of(read: Defaults, sizes: Mapping[str, int]) -> dict[str, int]:
     return tile_sizes(sizes["s"], None if given is True else int(given), usual.tile or sizes["h"])
 
 
+def _held(read: Defaults, family: str) -> dict[str, Any]:
+    """Return what a family's layers and its model hold in the release of transformers that a config names."""
+    return {
+        "frequencies_once": before(read, COPIES_FREQUENCIES),
+        "frequencies_each": frequencies_each(read, family),
+        "masks_each": masks_each(read, family),
+    }
+
+
 def recipe_of(
     read: Defaults,
     model: Model,
@@ -458,9 +468,7 @@ def recipe_of(
         dispatcher=(sent := dispatcher(read, sizes.get("ep", 1))),
         mixture=MIXTURES.get(sent),
         heads_as=_heads_as(read, code, model.network.family),
-        frequencies_once=code.name == "transformers" and before(read, COPIES_FREQUENCIES),
-        frequencies_each=code.name == "transformers" and frequencies_each(read, model.network.family),
-        masks_each=masks_each(read, model.network.family) if code.name == "transformers" else (),
+        **(_held(read, model.network.family) if code.name == "transformers" else {}),
         fake=fake,
     )
     return with_budget(read, _on_its_gpu(read, recipe, model.network.family), sizes)
