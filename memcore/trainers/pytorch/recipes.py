@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 from functools import lru_cache
+from typing import Any
 
 from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
