@@ -226,7 +226,9 @@ def test_adapters_have_slots():
         ("qwen3-4b", "0.27.1", 3 * 151_936 + 2 * 2560),
         ("llama-3.1-8b", "0.27.1", 2 * 128_256 + 2 * 4096),
         ("llama-3.1-8b", "0.8.2", 2 * (128_256 + 256) + 2 * 4096),
-        ("mistral-7b-v0.3", "0.27.1", 0),
+        ("qwen3-4b", "0.15.1", 0),
+        ("mistral-7b-v0.3", "0.15.1", 0),
+        ("mistral-7b-v0.3", "0.14.1", 2 * (32_768) + 2 * 4096),
     ],
 )
 def test_adapters_of_the_vocabulary(model, version, words):
