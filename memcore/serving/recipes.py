@@ -9,7 +9,7 @@ bits, `*attn*` in examples/deepseek/ptq.py, and GLM's shared experts: sgl-projec
 own fp8 and Red Hat's int4 of gated delta networks have every matrix of a block (28.51 GiB are loaded of
 Qwen3.6-27B-FP8 and of Qwen3.8-27B-FP8, 34.22 of Qwen3.5-35B-A3B-FP8, 17.71 of RedHatAI/Qwen3.8-27B-INT4); AutoAWQ
 and GPTQModel, which in dense networks quantize every linear layer of a block; AutoRound, whose defaults skip shapes
-that no 32 divides (`in_proj_a`, `in_proj_b`).
+that no 32 divides (`in_proj_a`, `in_proj_b`); vllm, bitsandbytes_loader.py (target_modules: every LinearBase).
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ _SMALL = ("linear_attn.in_proj_a", "linear_attn.in_proj_b", "linear_attn.in_proj
 """What no recipe quantizes in linear attention."""
 _GATED = ("qwen3_5", "qwen3_next")
 """Families with gated delta networks, by how they begin."""
+_OF_BITSANDBYTES = re.compile(r"(?i)[-_]bnb")
+"""Repositories that say that they hold what bitsandbytes has quantized: Unsloth's leave towers."""
+_SEEING = frozenset({"tower", "projector"})
 _FOUR_BITS = frozenset({"awq", "gptq", "int4", "nvfp4"})
 _EIGHT_BITS = frozenset({"fp8", "fp8-channel", "fp8-block", "int8", "w8a16", "mxfp8"})
 
@@ -80,6 +83,9 @@ def recipe(name: str, model: Model, repository: str = "") -> Recipe:
         )
     if DYNAMIC.search(repository):
         return Recipe(usual=_leaving(chosen, 1), others=(everything, _leaving(chosen, _LEFT)))
+    if name.startswith("nf4") and not _OF_BITSANDBYTES.search(repository):
+        # What is quantized while it is loaded: every linear layer, those of towers, too.
+        return Recipe(usual=Stored(format=replace(chosen, covers=MATRICES | _SEEING), method=name))
     if name in _FOUR_BITS and (hybrid or routed):
         return Recipe(
             usual=_modelopt() if name == "nvfp4" and gated else _usual(name, hybrid=hybrid, routed=routed),
