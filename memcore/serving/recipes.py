@@ -64,7 +64,8 @@ def recipe(name: str, model: Model, repository: str = "") -> Recipe:
     chosen = FORMATS[name]
     everything = _covering(chosen, MATRICES)
     gated = hybrid and model.network.family.startswith(_GATED)
-    if (name == "int4" and gated and maker == "redhatai") or (name == "fp8-block" and gated and maker == "qwen"):
+    rounded = name == "int4" and _AUTOROUND.search(repository)
+    if rounded or (gated and (name, maker) in (("int4", "redhatai"), ("fp8-block", "qwen"))):
         return Recipe(usual=everything)
     if name == "nvfp4" and gated and maker in _NVFP4_OF:
         return Recipe(usual=_NVFP4_OF[maker]())
@@ -74,18 +75,13 @@ def recipe(name: str, model: Model, repository: str = "") -> Recipe:
     if name == "nvfp4" and maker == "nvidia" and routed and latent:
         experts = model.network.family.startswith("glm")
         return Recipe(usual=_covering(chosen, frozenset({"routed-expert"}) if experts else FFNS))
-    if name == "int4" and _AUTOROUND.search(repository):
-        return Recipe(usual=everything)
     if name in ("awq", "int4") and maker in _INT4_OF:
         alone = routed and (hybrid or latent)
         return Recipe(
             usual=_covering(FORMATS["int4"].with_groups(32), frozenset({"routed-expert"}) if alone else MATRICES)
         )
-    if DYNAMIC.search(repository):
-        return Recipe(usual=_leaving(chosen, 1), others=(everything, _leaving(chosen, _LEFT)))
-    if name.startswith("nf4") and not _OF_BITSANDBYTES.search(repository):
-        # What is quantized while it is loaded: every linear layer, those of towers, too.
-        return Recipe(usual=Stored(format=replace(chosen, covers=MATRICES | _SEEING), method=name))
+    if name.startswith("nf4"):
+        return _bitsandbytes(chosen, repository)
     if name in _FOUR_BITS and (hybrid or routed):
         return Recipe(
             usual=_modelopt() if name == "nvfp4" and gated else _usual(name, hybrid=hybrid, routed=routed),
@@ -97,6 +93,16 @@ def recipe(name: str, model: Model, repository: str = "") -> Recipe:
     if name in _EIGHT_BITS and hybrid:
         return Recipe(usual=everything, others=(everything, _covering(chosen, MATRICES - {"linear-attention"})))
     return Recipe(usual=Stored(format=chosen, method=name))
+
+
+def _bitsandbytes(chosen: Format, repository: str) -> Recipe:
+    """What is quantized while it is loaded has every linear layer in 4 bits, those of towers, too."""
+    everything = _covering(chosen, MATRICES)
+    if DYNAMIC.search(repository):
+        return Recipe(usual=_leaving(chosen, 1), others=(everything, _leaving(chosen, _LEFT)))
+    if _OF_BITSANDBYTES.search(repository):
+        return Recipe(usual=Stored(format=chosen, method=chosen.name))
+    return Recipe(usual=Stored(format=replace(chosen, covers=MATRICES | _SEEING), method=chosen.name))
 
 
 NATIVE: Mapping[str, str] = {"gpt_oss": "mxfp4"}

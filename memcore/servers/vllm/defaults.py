@@ -34,6 +34,7 @@ _VIDEO = 32 * (70 + 2 + 6)
 
 
 _EXPANDS = (0, 9, 2)
+_BOTH = (0, 8), (0, 11)
 _BITSANDBYTES = frozenset({"nf4", "nf4-double"})
 
 
@@ -123,8 +124,11 @@ def _check_connector(read: Defaults, basics: Basics, found: Facts, connector: st
 
 def _engine(read: Defaults, basics: Basics, found: Facts, version: tuple[int, ...], loras: int) -> Facts:
     """Return the former engine's facts, where a release falls back to it."""
-    falls = found.server_batches and any(holds for until, holds in _in_former(read, basics, loras) if version < until)
-    return former(found) if falls else found
+    told = read.given(VllmSettings.use_v1)
+    if told is not None and not _BOTH[0] <= version < _BOTH[1]:
+        read.refuse(VllmSettings.use_v1, "found {!r}; vLLM has both engines from 0.8 to 0.10 alone; leave it out", told)
+    falls = any(holds for until, holds in _in_former(read, basics, loras) if version < until)
+    return former(found) if found.server_batches and (falls if told is None else not told) else found
 
 
 def _in_former(read: Defaults, basics: Basics, loras: int) -> Iterator[tuple[tuple[int, ...], bool]]:
