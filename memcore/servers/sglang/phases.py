@@ -57,3 +57,9 @@ def captures_prompts(read: Defaults, basics: Basics, number: tuple[int, ...]) ->
         return False
     nvidia = basics.accelerator is None or basics.accelerator.major is not None
     return nvidia and captured_with_tower(basics, number)
+
+
+def tokens_at_once(read: Defaults, basics: Basics, chunk: int, requests: int) -> int:
+    """Return tokens of a step: a server that only decodes has those of its requests."""
+    drafted = basics.speculation.tokens if basics.speculation is not None else 0
+    return requests * (drafted + 1) if role(read) == DECODE else chunk

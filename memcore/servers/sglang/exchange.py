@@ -1,0 +1,66 @@
+"""Buffers through which tokens reach experts on other ranks, outside the static fraction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memcore.config.defaults import Defaults
+from memcore.config.parallelism import Parallelism
+from memcore.memory.ledger import Entry
+from memcore.servers.sglang.attention import groups
+from memcore.servers.sglang.experts import physical
+from memcore.servers.sglang.graphs import GRAPHS
+from memcore.servers.sglang.settings import SglangSettings
+from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
+from memcore.serving.job import Basics, ServingJob
+from memcore.serving.settings import ServerSettings
+
+_DISPATCHER = "sglang, srt/layers/moe/token_dispatcher/deepep.py; deepseek-ai/DeepEP, csrc/legacy/config.hpp"
+_SLOTS = "sglang, srt/layers/moe/token_dispatcher/flashinfer.py; flashinfer, comm/trtllm_moe_alltoall.py"
+_HELD = 1024
+"""SGLANG_FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK; the dispatcher multiplies it by the ranks, as FlashInfer does."""
+UNQUANTIZED = ("mtp", "eagle", "eagle3")
+"""Methods whose own layer sends its tokens in 16 bits (`is_eagle`)."""
+
+
+def sends(read: Defaults, basics: Basics) -> str | None:
+    """Return what sends tokens to experts, which are then whole and shared out over all tensor-parallel ranks.
+
+    Source: sglang, srt/server_args.py (`_handle_a2a_moe`).
+    """
+    found = read.given(SglangSettings.moe_a2a_backend)
+    if found not in ("deepep", "flashinfer"):
+        return None
+    if not basics.layout.expert_parallel or basics.layout.data > groups(basics.layout):
+        said = "found {!r}, which needs {} true and {} 1"
+        data = Parallelism.data_parallel_size
+        read.refuse(SglangSettings.moe_a2a_backend, said, found, ServerSettings.enable_expert_parallel, data)
+    return found
+
+
+def exchanged(job: ServingJob, *, mode: str | None, slots: bool, dispatched: int, captures: bool) -> list[Entry]:
+    """Return buffers of all-to-all outside the static share: DeepEP's of the first step, or FlashInfer's slots.
+
+    `mode`: DeepEP's, if it sends tokens; `slots`: FlashInfer does; `dispatched`: tokens of a rank that DeepEP's kernels
+    for decoding have room for; `captures`: decoding is captured.
+
+    DeepEP's normal and low-latency kernels share the second buffer, and the first step is that which warms up the first
+    graph; FlashInfer gets tokens in NVFP4.
+    Source: sglang, srt/layers/moe/token_dispatcher/deepep.py (`get_deepep_buffer`) and flashinfer.py.
+    """
+    sizes, basics = job.basics.sizes, job.basics
+    if "E" not in sizes or sizes["EP"] == 1:
+        return []
+    if slots:
+        drafts = basics.speculation is not None and basics.speculation.method in UNQUANTIZED
+        sent = 2 * sizes["h"] if drafts else sizes["h"] // 2 + sizes["h"] // 16
+        size = one_sided_bytes(_HELD * sizes["EP"], sizes["h"], sizes["e"], sizes["EP"], sent=sent)
+        return flashinfer(size, _SLOTS)
+    if mode is None:
+        return []
+    normal, late = mode != "low_latency", mode != "normal"
+    near = near_bytes(sizes["h"], sizes["EP"]) if normal else 0
+    far = far_bytes(sizes["h"], sizes["EP"]) if normal else 0
+    quick = low_latency_bytes(dispatched, sizes["h"], physical(job)) if late else 0
+    found = deep_ep(near, max(far, quick), _DISPATCHER)
+    return [replace(each, category=GRAPHS) for each in found] if captures else found
