@@ -1,7 +1,8 @@
-"""Buffers through which tokens reach experts on other ranks, outside the static fraction."""
+"""Buffers outside the static fraction through which ranks reach each other: experts' tokens, and what is summed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from memcore.config.defaults import Defaults
@@ -12,7 +13,9 @@ from memcore.servers.sglang.experts import physical
 from memcore.servers.sglang.graphs import GRAPHS
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
+from memcore.serving.entries import tensor
 from memcore.serving.job import Basics, ServingJob
+from memcore.serving.profile import WORKSPACES
 from memcore.serving.settings import ServerSettings
 
 _DISPATCHER = "sglang, srt/layers/moe/token_dispatcher/deepep.py; deepseek-ai/DeepEP, csrc/legacy/config.hpp"
@@ -64,3 +67,21 @@ def exchanged(job: ServingJob, *, mode: str | None, slots: bool, dispatched: int
     quick = low_latency_bytes(dispatched, sizes["h"], physical(job)) if late else 0
     found = deep_ep(near, max(far, quick), _DISPATCHER)
     return [replace(each, category=GRAPHS) for each in found] if captures else found
+
+
+_SUMMED = 2
+"""Results of layers that are alive together: the one that is summed, and the one before it."""
+
+
+def symmetric(job: ServingJob, tokens: int) -> Iterator[Entry]:
+    """Yield results that ranks sum, which NCCL's symmetric memory holds apart from PyTorch's own.
+
+    Source: sglang, srt/distributed/device_communicators/pynccl_allocator.py (`SymmetricMemoryContext`) and
+    srt/layers/linear.py (`RowParallelLinear`).
+    """
+    sizes, source = (
+        {**job.basics.sizes, "T": tokens},
+        "sglang, srt/distributed/device_communicators/pynccl_allocator.py",
+    )
+    if job.basics.layout.tensor > 1:
+        yield tensor("results in symmetric memory", WORKSPACES, ("T", "h"), 2, sizes, source, copies=_SUMMED)

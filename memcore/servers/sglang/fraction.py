@@ -13,8 +13,15 @@ from memcore.records import dataclass
 from memcore.servers.sglang.attention import groups, reserved
 from memcore.servers.sglang.exchange import sends
 from memcore.servers.sglang.graphs import prompt_sizes
-from memcore.servers.sglang.phases import captures_prompts, reserving, tokens_at_once
-from memcore.servers.sglang.settings import DECODE, PREFILL, SglangSettings
+from memcore.servers.sglang.phases import (
+    WIDER,
+    captured_prompt,
+    captures_decoding,
+    captures_prompts,
+    reserving,
+    tokens_at_once,
+)
+from memcore.servers.sglang.settings import DECODE, PREFILL
 from memcore.servers.sglang.towers import fraction_left
 from memcore.serving.job import Basics, most_sequences
 from memcore.symbols import product
@@ -64,6 +71,8 @@ _SMALLER = (
 """Releases before which GPUs of 24 and 32 GB had shorter chunks and fewer graphs than now."""
 _NO_ROOM, _SENDING = (0, 5, 15), 2 * 1024
 """The first release that leaves no room for graphs of decoding where none are captured, and MiB for DeepEP."""
+_SENDING_PROMPTS = 1024
+"""MiB for DeepEP where prompts are captured, too."""
 COUNTS_DRAFTS = (0, 5, 14)
 """The first release that counts what drafting needs."""
 _DRAFTING = (((0, 5, 10), 2), (COUNTS_DRAFTS, 4))
@@ -110,13 +119,16 @@ def _reserved(read: Defaults, basics: Basics, chunk: int, graphs: int, number: t
     tokens = tokens_at_once(read, basics, chunk, given or graphs) if phase == DECODE else chunk
     found = 512 + 1.5 * max(tokens, 2048) + parallel / 8 * 1024
     found += 0 if phase == PREFILL else reserved(layout, graphs, number, derives=True)
-    none = number >= _NO_ROOM and (read.given(SglangSettings.disable_cuda_graph) or phase == PREFILL)
+    none = number >= _NO_ROOM and not captures_decoding(read)
     found += 0 if none else 2 * graphs
+    deep = sends(read, basics) == "deepep"
     if captures_prompts(read, basics, number):
-        found += 1.5 * 1024 if "lk" in basics.sizes else 8 * prompt_sizes(chunk)
+        prompt = captured_prompt(read, basics, chunk, number)
+        found += 1.5 * 1024 if "lk" in basics.sizes else 8 * prompt_sizes(prompt)
+        found += _SENDING_PROMPTS if deep and number >= WIDER else 0
     memory = (basics.capacity or 0) // MiB
     found = max(found, 10 * 1024) if memory > 60 * 1024 else found
-    found += _SENDING if number >= _NO_ROOM and not none and sends(read, basics) == "deepep" else 0
+    found += _SENDING if number >= _NO_ROOM and not none and deep else 0
     return found + 1024 * _drafting(basics, number)
 
 

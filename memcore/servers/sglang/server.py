@@ -15,16 +15,18 @@ from memcore.config.engine import EngineSettings, release
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.records import dataclass
+from memcore.servers.sglang.adapters import adapters
 from memcore.servers.sglang.attention import gathers_logits, groups, lays_out
+from memcore.servers.sglang.backends import tables, workspace
 from memcore.servers.sglang.compressed import Compressed, compressed
-from memcore.servers.sglang.exchange import UNQUANTIZED, exchanged
+from memcore.servers.sglang.exchange import UNQUANTIZED, exchanged, symmetric
 from memcore.servers.sglang.experts import kept_scales, left_behind, received, redundant
 from memcore.servers.sglang.fraction import COUNTS_DRAFTS, OF_AITER
 from memcore.servers.sglang.graphs import fused_sums, graphs
 from memcore.servers.sglang.indexers import spare_keys
 from memcore.servers.sglang.options import NEWEST, Options, options
 from memcore.servers.sglang.positions import too_long
-from memcore.servers.sglang.requests import places, running, tables
+from memcore.servers.sglang.requests import places, running
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.sglang.states import Division, divide
 from memcore.servers.sglang.towers import kept_for_pictures
@@ -127,11 +129,12 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     weights += redundant(job, weights)
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
     parts += tuple(spare_keys(job, stage, chosen.number))
+    loras = list(adapters(job, chosen, stage))
     available = tokens = None
     slots = checked = 0
     pools = compressed(job, stage, chosen.number, chosen.sequences)
     if chosen.fraction is not None and job.capacity is not None:
-        available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in [*weights, *_hosted(job)])
+        available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in [*weights, *loras, *_hosted(job)])
         available -= kept_for_pictures(job.basics, chosen.number) + _left_behind(job, chosen.number)
         rest, state = available, _state(parts)
         if state and pools is None:
@@ -141,7 +144,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         if pools is not None:
             rest, cell = rest - pools.fixed, float(pools.each(chosen.window_ratio))
         tokens = _fitting(max(rest, 0), cell, chosen)
-    before = [*weights, *_hosted(job), *context_and_nccl(job.accelerator, job.num_gpus)]
+    before = [*weights, *loras, *_hosted(job), *context_and_nccl(job.accelerator, job.num_gpus)]
     lower, higher = uncertainty(before, job.capacity)
     if job.basics.model.network.family == _UNEXPLAINED:
         higher += _MORE
@@ -149,7 +152,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         higher += _DESKTOP
     return _Rank(
         stage=stage,
-        weights=tuple(weights),
+        weights=(*weights, *loras),
         parts=parts,
         available=available,
         tokens=tokens,
@@ -238,7 +241,7 @@ def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | Non
     length, number, ranks = job.basics.max_model_len, chosen.number, groups(job.basics.layout)
     requests = running(tokens or 0, length, chosen.requests, number, slots) if tokens else chosen.requests or 1
     entries = [*rank.weights, *_running(job, replace(chosen, graphs=min(chosen.graphs, requests)), rank.stage)]
-    entries += [places(job, requests, ranks, number), *_hosted(job)]
+    entries += [places(job, requests, ranks, number), *workspace(job, chosen.attention, requests), *_hosted(job)]
     entries += context_and_nccl(job.accelerator, job.num_gpus)
     if tokens:
         for title, windowed, share in (("token pool", False, 1.0), ("window pool", True, chosen.window_ratio)):
@@ -286,8 +289,7 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     peak = max(
         [widest(step, stage), sampling(sampled) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    prompts = chosen.chunk if chosen.prefill_graphs else 0
-    largest, number = chosen.graphs if chosen.captures else 0, chosen.number
+    largest, prompts, number = chosen.graphs if chosen.captures else 0, chosen.prompts, chosen.number
     late = chosen.deepep in ("auto", "low_latency") and "E" in sizes
     captured = []
     if prompts or largest:
@@ -298,15 +300,18 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
             largest=largest,
             prompts=prompts,
             number=number,
-            kept_for_requests=tables(job, stage, largest, chosen.page, number),
-            received=received(sizes, 1 if stored else 2, chosen.dispatched) if late else 0,
+            attention=chosen.attention,
+            sizes=chosen.sizes if largest else 0,
+            kept_for_requests=tables(job, stage, chosen.attention, largest, chosen.page, number) if largest else 0,
+            received=received(sizes, 1 if stored else 2, chosen.dispatched) if late and largest else 0,
         )
     kept = [] if step.allocates_in_experts else expert_workspace(step, stage)
     sent = exchanged(
         job, mode=chosen.deepep, slots=chosen.slots, dispatched=chosen.dispatched, captures=chosen.captures
     )
+    apart = symmetric(job, chosen.chunk) if chosen.symmetric else ()
     fused = [] if chosen.deepep or chosen.slots else fused_sums(job, number)
-    return [*kept, *peak, *captured, *fused, *sent]
+    return [*kept, *peak, *captured, *fused, *sent, *apart]
 
 
 _KERNELS, _SHARED = 140 * MiB, int(2.5 * GiB)
