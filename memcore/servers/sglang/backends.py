@@ -24,8 +24,8 @@ from memcore.units import MiB
 
 HOPPER, BLACKWELL = 9, 10
 """Compute capabilities."""
-FA3, FLASHINFER, _FLASHINFER_LATENT, _TRITON = "fa3", "flashinfer", "flashinfer for latent vectors", "triton"
-_TRTLLM, _TRTLLM_LATENT, AITER, SPARSE, _COMPRESSED = "trtllm_mha", "trtllm_mla", "aiter", "dsa", "dsv4"
+FA3, FLASHINFER, _FLASHINFER_LATENT, _TRITON = "fa3", "flashinfer", "flashinfer-latent", "triton"
+_TRTLLM, TRTLLM_LATENT, AITER, SPARSE, _COMPRESSED = "trtllm_mha", "trtllm_mla", "aiter", "dsa", "dsv4"
 AUTO, OTHER_NAMES = "auto", {"nsa": SPARSE, "compressed": _COMPRESSED}
 
 
@@ -54,7 +54,7 @@ _KINDS: Mapping[str, _Kind] = {
     _FLASHINFER_LATENT: _Kind(entry=4, workspace=384),
     _TRITON: _Kind(entry=8, mask=1, checked=True),
     _TRTLLM: _Kind(pages=(16, 32, 128, 64), workspace=512),
-    _TRTLLM_LATENT: _Kind(pages=(32, 64), workspace=150),
+    TRTLLM_LATENT: _Kind(pages=(32, 64), workspace=150),
     "cutedsl_mla": _Kind(pages=(32, 64), workspace=150),
     "cutlass_mla": _Kind(pages=(128,)),
     "flashmla": _Kind(pages=(64,)),
@@ -102,7 +102,7 @@ def attends(model: Model, basics: Basics, told: str, number: tuple[int, ...]) ->
     if major == HOPPER:
         return FA3
     if major == BLACKWELL and latent:
-        return _TRTLLM_LATENT if model.network.family in _LATENT_ON_BLACKWELL else _FLASHINFER_LATENT
+        return TRTLLM_LATENT if model.network.family in _LATENT_ON_BLACKWELL else _FLASHINFER_LATENT
     if major == BLACKWELL:
         return _TRTLLM if number >= _UNASKED else FLASHINFER
     if basics.accelerator.stack == "rocm":
@@ -130,13 +130,20 @@ def page_of(kind: str | None, given: int) -> int:
 def workspace(job: ServingJob, kind: str | None, requests: int) -> Iterator[Entry]:
     """Yield what attention allocates before graphs are captured; `requests`: how many may run at once."""
     sizes, basics = job.basics.sizes, job.basics
-    title, source = "workspace of attention", "sglang, srt/layers/attention"
+    title, source = "workspace of attention", "sglang, srt/layers/attention/*_backend.py"
     if kind == AITER and "lk" not in sizes and basics.model.network.family not in _UNIFIED:
         heads = max(
             (_heads(job, mixer) * (product((mixer.heads.value,), sizes) + 2) for mixer in _mixers(job.model)), default=0
         )
         shape = {"requests": requests, "parts": -(-basics.max_model_len // _PARTITION), "heads": heads}
-        yield tensor(title, WORKSPACES, ("requests", "parts", "heads"), WORD, shape, f"{source}/aiter_backend.py")
+        yield tensor(
+            title,
+            WORKSPACES,
+            ("requests", "parts", "heads"),
+            WORD,
+            shape,
+            "sglang, srt/layers/attention/aiter_backend.py",
+        )
         return
     found = _KINDS.get(kind or "", _Kind()).workspace
     if kind == FLASHINFER:

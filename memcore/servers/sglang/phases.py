@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from memcore.config.defaults import Defaults
 from memcore.servers.sglang.attention import groups
+from memcore.servers.sglang.backends import AUTO, TRTLLM_LATENT, attends
 from memcore.servers.sglang.compressed import FAMILY
 from memcore.servers.sglang.settings import DECODE, PREFILL, SglangSettings
 from memcore.servers.sglang.towers import captures_prompts as captured_with_tower
@@ -24,6 +25,8 @@ _DRAFTED = (0, 5, 14)
 """The first release that captures them where tokens are drafted."""
 _BROKEN = (0, 5, 15)
 """The first release that breaks graphs instead of compiling pieces: a prefill server has them, latent attention not."""
+_SLOWED = "deepseek_v3"
+"""The family whose prompts are not captured where TensorRT-LLM's kernels attend, which graphs would replace."""
 WIDER = (0, 5, 18)
 """The first release read with latent attention, data-parallel attention and tokens that are sent to experts."""
 _LONGER, _SHORT, _LONG = (0, 5, 23), 2048, 8192
@@ -67,6 +70,9 @@ def captures_prompts(read: Defaults, basics: Basics, number: tuple[int, ...]) ->
     sent = read.given(SglangSettings.moe_a2a_backend) not in (None, "none")
     latent = number >= _BROKEN and "lk" in basics.sizes
     if number < WIDER and (sent or latent or groups(basics.layout) > 1):
+        return False
+    kernels = attends(basics.model, basics, read.given(SglangSettings.attention_backend) or AUTO, number)
+    if number >= _BROKEN and kernels == TRTLLM_LATENT and basics.model.network.family == _SLOWED:
         return False
     nvidia = basics.accelerator is None or basics.accelerator.major is not None
     return nvidia and captured_with_tower(basics, number)

@@ -32,7 +32,7 @@ _SPECULATION = "speculative_config"
 _METHOD = f"{_SPECULATION}.decoding_type"
 _LAYERS, _TOKENS = f"{_SPECULATION}.num_nextn_predict_layers", f"{_SPECULATION}.max_draft_len"
 _METHODS: Mapping[str, str] = {"mtp": "MTP", "eagle3": "Eagle3", "eagle": "Eagle", "ngram": "NGram", "medusa": "Medusa"}
-_CAPTURED, _GREATEST, _BACKEND = "*graphs", "*largest graph", "backend"
+_CAPTURED, _GREATEST, _BACKEND = "*graphs", "*largest-graph", "backend"
 _DRAFTS = tuple(f"{_SPECULATION}.{each}" for each in ("speculative_model", "speculative_model_dir"))
 _VALUES: Mapping[str, Mapping[str, str]] = {
     Inference.kv_cache_dtype: _CACHES, Inference.weight_dtype: TORCH_DTYPES, Inference.speculative_method: _METHODS,
