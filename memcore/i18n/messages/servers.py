@@ -250,8 +250,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "everything the allocator holds counts as used": "分配器持有的全部算作已用",
     "no source says how much it rounds up": "没有来源说明其取整多少",
     "FlashInfer's workspace": "FlashInfer 的工作区",
-    "adapters are not read": "不读取适配器",
-    "all linear layers": "所有线性层",
+    "adapters are not read: all linear layers": "不读取适配器：按所有线性层计算",
     "no source states their size": "没有来源说明其大小",
     "the server's default on such a GPU": "服务在这种 GPU 上的默认值",
     "supported for `swift deploy` and `swift infer`: vllm, sglang, lmdeploy": (
