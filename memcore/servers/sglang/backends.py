@@ -49,7 +49,7 @@ class _Kind:
 
 _KINDS: Mapping[str, _Kind] = {
     FA3: _Kind(entry=4, paged=True),
-    "fa4": _Kind(entry=4, paged=True),
+    "fa4": _Kind(entry=4, paged=True, pages=(128,)),
     FLASHINFER: _Kind(entry=4, mask=1, checked=True, workspace=384),
     _FLASHINFER_LATENT: _Kind(entry=4, workspace=384),
     _TRITON: _Kind(entry=8, mask=1, checked=True),
