@@ -475,6 +475,8 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
     if "*" in found:
         found = {"--model-path": found["*"], **found}
     normalized = _named(found, "SGLang", "--model-path")
+    if _DECODING in normalized:  # whose tables captured graphs read
+        normalized[_ATTENTION] = normalized.pop(_DECODING)
     cache = str(normalized.get("--kv-cache-dtype"))
     if cache in _SGLANG_CACHES:
         normalized["--kv-cache-dtype"] = _SGLANG_CACHES[cache]
@@ -488,10 +490,16 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
     normalized, reach = positions.stretched(captured_flags.captured(normalized), positions.SGLANG)
     slots = _with_slots(normalized, _BATCH_SLOTS, _USUAL_SLOTS)
     shared = (*same_bytes(normalized, *_EP), *reach, *slots)
+    proposed, notes = _proposed(normalized)
+    return proposed, (*shared, *notes)
+
+
+def _proposed(normalized: dict[str, Any]) -> Normalized:
+    """How tokens are proposed (arg_groups/speculative_hook.py)."""
     algorithm = str(normalized.get("--speculative-algorithm", "")).upper()
     draft = next((normalized.pop(name) for name in _DRAFTS if name in normalized and algorithm != "STANDALONE"), None)
     if not algorithm:
-        return normalized, shared
+        return normalized, ()
     own = algorithm == "EAGLE" and draft is None  # the checkpoint's own layers
     normalized["--speculative-algorithm"] = "NEXTN" if own else algorithm
     steps = normalized.pop("--speculative-num-steps", None)
@@ -501,11 +509,10 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
         normalized.pop("--speculative-num-draft-tokens", None)
     elif isinstance(many := normalized.pop("--speculative-num-draft-tokens", None), int):
         normalized["*drafted"] = many - 1  # the last token is verified with them
-    if draft is None:
-        return normalized, shared
-    return normalized, (*shared, _taken("--speculative-draft-model-path", draft, algorithm))
+    return normalized, () if draft is None else (_taken("--speculative-draft-model-path", draft, algorithm),)
 
 
+_ATTENTION, _DECODING = "--attention-backend", "--decode-attention-backend"
 _GROUPS = ("--attn-dp-size", "--attention-data-parallel-size")
 _EP = ("--ep-size", "--ep", "--expert-parallel-size")
 _ALL_TO_ALL, _EXPERTS = "--moe-a2a-backend", "*experts"
@@ -676,6 +683,7 @@ SGLANG = Tool(
         "--speculative-eagle-topk",
         *_EP,
         *captured_flags.FLAGS,
+        _DECODING,
         _LORA,
         _PATHS,
     ),

@@ -26,7 +26,7 @@ HOPPER, BLACKWELL = 9, 10
 """Compute capabilities."""
 FA3, FLASHINFER, _FLASHINFER_LATENT, _TRITON = "fa3", "flashinfer", "flashinfer-latent", "triton"
 _TRTLLM, TRTLLM_LATENT, AITER, SPARSE, _COMPRESSED = "trtllm_mha", "trtllm_mla", "aiter", "dsa", "dsv4"
-AUTO, OTHER_NAMES = "auto", {"nsa": SPARSE, "compressed": _COMPRESSED}
+AUTO, OTHER_NAMES = "auto", {"nsa": SPARSE, "compressed": _COMPRESSED, "tokenspeed_mla": "cutedsl_mla"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +80,6 @@ _SPLITS = 8
 """Parts of a context in Triton's kernels (--triton-attention-num-kv-splits), whose results are in fp32."""
 _PARTITION = 256
 """Positions of a part of a context in AITER's kernels, whose results are in fp32 for every request that may run."""
-_UNIFIED = frozenset({"gpt_oss"})
-"""Families to which AITER's attention gets by on another kernel, without parts."""
 
 
 def attends(model: Model, basics: Basics, told: str, number: tuple[int, ...]) -> str | None:
@@ -131,19 +129,12 @@ def workspace(job: ServingJob, kind: str | None, requests: int) -> Iterator[Entr
     """Yield what attention allocates before graphs are captured; `requests`: how many may run at once."""
     sizes, basics = job.basics.sizes, job.basics
     title, source = "workspace of attention", "sglang, srt/layers/attention/*_backend.py"
-    if kind == AITER and "lk" not in sizes and basics.model.network.family not in _UNIFIED:
-        heads = max(
-            (_heads(job, mixer) * (product((mixer.heads.value,), sizes) + 2) for mixer in _mixers(job.model)), default=0
-        )
+    mixers = list(_mixers(job.model))
+    # Where windows slide another kernel attends, without parts (`use_triton_unified_attention`).
+    if kind == AITER and "lk" not in sizes and all(mixer.mask != "sliding" for mixer in mixers):
+        heads = max((_heads(job, mixer) * (product((mixer.heads.value,), sizes) + 2) for mixer in mixers), default=0)
         shape = {"requests": requests, "parts": -(-basics.max_model_len // _PARTITION), "heads": heads}
-        yield tensor(
-            title,
-            WORKSPACES,
-            ("requests", "parts", "heads"),
-            WORD,
-            shape,
-            "sglang, srt/layers/attention/aiter_backend.py",
-        )
+        yield tensor(title, WORKSPACES, ("requests", "parts", "heads"), WORD, shape, source)
         return
     found = _KINDS.get(kind or "", _Kind()).workspace
     if kind == FLASHINFER:

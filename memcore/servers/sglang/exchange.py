@@ -7,16 +7,20 @@ from dataclasses import replace
 
 from memcore.config.defaults import Defaults
 from memcore.config.parallelism import Parallelism
-from memcore.memory.ledger import Entry
+from memcore.memory.ledger import Entry, Range
 from memcore.servers.sglang.attention import groups
+from memcore.servers.sglang.backends import HOPPER
 from memcore.servers.sglang.experts import physical
 from memcore.servers.sglang.graphs import GRAPHS
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
-from memcore.serving.entries import tensor
+from memcore.serving.devices import switched
+from memcore.serving.entries import observed
 from memcore.serving.job import Basics, ServingJob
 from memcore.serving.profile import WORKSPACES
 from memcore.serving.settings import ServerSettings
+from memcore.symbols import round_up
+from memcore.units import MiB
 
 _DISPATCHER = "sglang, srt/layers/moe/token_dispatcher/deepep.py; deepseek-ai/DeepEP, csrc/legacy/config.hpp"
 _SLOTS = "sglang, srt/layers/moe/token_dispatcher/flashinfer.py; flashinfer, comm/trtllm_moe_alltoall.py"
@@ -71,17 +75,29 @@ def exchanged(job: ServingJob, *, mode: str | None, slots: bool, dispatched: int
 
 _SUMMED = 2
 """Results of layers that are alive together: the one that is summed, and the one before it."""
+_GRAIN = 512 * MiB
+"""What NCCL rounds each segment up to where GPUs multicast: the recommended granularity of cuMulticastGetGranularity.
+Graphs of DeepSeek-R1 on four and eight B200 take 0.75 to 1.04 GiB more, by two such segments: one for small results and
+one for larger ones."""
+_CAPTURED, _NEWER = 2, "newer releases of NCCL round up to 2 MiB"
 
 
-def symmetric(job: ServingJob, tokens: int) -> Iterator[Entry]:
+def symmetric(job: ServingJob, tokens: int, *, captures: bool) -> Iterator[Entry]:
     """Yield results that ranks sum, which NCCL's symmetric memory holds apart from PyTorch's own.
 
-    Source: sglang, srt/distributed/device_communicators/pynccl_allocator.py (`SymmetricMemoryContext`) and
-    srt/layers/linear.py (`RowParallelLinear`).
+    Source: sglang, srt/distributed/device_communicators/pynccl_allocator.py (`SymmetricMemoryContext`),
+    srt/layers/linear.py (`RowParallelLinear`); nccl, src/allocator.cc of releases before the newest (`ncclMemAlloc`:
+    "only size needs to be aligned to mcGran").
     """
-    sizes, source = (
-        {**job.basics.sizes, "T": tokens},
-        "sglang, srt/distributed/device_communicators/pynccl_allocator.py",
+    if job.basics.layout.tensor == 1:
+        return
+    source = "sglang, srt/distributed/device_communicators/pynccl_allocator.py"
+    title, size = "results in symmetric memory", 2 * tokens * job.basics.sizes["h"]
+    multicast = switched(job.accelerator) and job.accelerator is not None and (job.accelerator.major or 0) >= HOPPER
+    each = round_up(size, _GRAIN) if multicast else size
+    yield observed(
+        title, WORKSPACES, Range(_SUMMED * size, _SUMMED * each, _SUMMED * each), source, "two at a time", _NEWER
     )
-    if job.basics.layout.tensor > 1:
-        yield tensor("results in symmetric memory", WORKSPACES, ("T", "h"), 2, sizes, source, copies=_SUMMED)
+    if captures and multicast:
+        bounds = Range(0, _CAPTURED * _GRAIN, _CAPTURED * _GRAIN)
+        yield observed(title, GRAPHS, bounds, source, "small and larger results", _NEWER)

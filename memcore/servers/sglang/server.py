@@ -309,7 +309,7 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     sent = exchanged(
         job, mode=chosen.deepep, slots=chosen.slots, dispatched=chosen.dispatched, captures=chosen.captures
     )
-    apart = symmetric(job, chosen.chunk) if chosen.symmetric else ()
+    apart = symmetric(job, chosen.chunk, captures=largest > 0) if chosen.symmetric else ()
     fused = [] if chosen.deepep or chosen.slots else fused_sums(job, number)
     return [*kept, *peak, *captured, *fused, *sent, *apart]
 

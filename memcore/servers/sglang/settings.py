@@ -145,7 +145,8 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
             (
                 *("auto", "fa3", "fa4", "flashinfer", "triton", "trtllm_mha", "trtllm_mla", "cutlass_mla"),
                 *("cutedsl_mla", "flashmla", "dsa", "nsa", "dsv4", "compressed", "aiter", "hpc_ops", "torch_native"),
-                *("flex_attention", "wave"),
+                *("flex_attention", "wave", "qsa", "minicpm_flashattn", "minicpm_flashinfer", "llada2_cfg_flashinfer"),
+                *("dual_chunk_flash_attn", "tokenspeed_mla"),
             ),
             {"auto": "by GPU, model and release"},
         ),
