@@ -123,3 +123,10 @@ def constructors(tree: ast.Module) -> dict[str, ast.FunctionDef]:
 def alike_all(values: Iterable[ast.expr]) -> bool:
     """Return whether there are expressions and all are written alike."""
     return len({ast.dump(each) for each in values}) == 1
+
+
+def part_kept(node: ast.expr) -> ast.Slice | None:
+    """Return the slice of a list that an expression keeps, whatever it is wrapped in: `ModuleList(list(a)[:8])`."""
+    while isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    return node.slice if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) else None

@@ -19,6 +19,7 @@ from memcore.formats.assignments import (
     one_after_another,
     otherwise_given,
     own_attribute,
+    part_kept,
     sifts,
 )
 from memcore.formats.expressions import (
@@ -431,7 +432,18 @@ class _Known:
         elif isinstance(node, ast.Call):
             call = self.call(node)
             arguments, first = dict(call.arguments), call.first
+        arguments |= self._kept(touch)
         return Change(touch.how, touch.role, touch.path, touch.line, touch.text, touch.made, touch.to, arguments, first)
+
+    def _kept(self, touch: Touch) -> dict[str, Any]:
+        """Return the bounds and the step of the part of a list that an object keeps of it, or loses."""
+        deleted = touch.node.targets[0] if isinstance(touch.node, ast.Delete) else None
+        part = next((each for node in (touch.value, deleted) if node and (each := part_kept(node)) is not None), None)
+        if part is None:
+            return {}
+        bounds = [None if each is None else self.value(each, 0) for each in (part.lower, part.upper, part.step)]
+        whole = all(each is None or (type(each) is int and abs(each) < _LARGE) for each in bounds) and bounds[2] != 0
+        return {CUTS: bounds} if whole else {}
 
     def _within(self, node: ast.stmt | ast.expr) -> bool:
         """Return whether a node is in a function."""

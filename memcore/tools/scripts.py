@@ -99,7 +99,7 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
         left = [each for each in changes if each.line <= end and each.to not in reads(looped)]
         keys, notes = _training(looped, left)
         return _of_training((keys, (NOTE, *notes)), around)
-    generates = of_generation(found)
+    generates = of_generation(found, changes)
     return None if generates is None else ("argv", {**generates[0], **around}, generates[1])
 
 
@@ -263,7 +263,7 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     arguments = [each for each in arguments if each.arguments] or arguments
     keys = _of_trainers(found, arguments, told)
     trained = trained_lines(changes)
-    model = of_loads(found, told, named="model_name_or_path" in keys, trained=trained)
+    model, made = of_loads(found, told, changes, named="model_name_or_path" in keys)
     base = model.get("model_name_or_path", keys.get("model_name_or_path"))
     adapter, said = of_adapters(found, told, base)
     learns = {METHOD: keys[METHOD]} if METHOD in keys else {}  # a trainer's own, whatever its model's class
@@ -277,6 +277,8 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
         and {call.name for call in found} & {*TRAINERS} in ({"Trainer"}, {"Seq2SeqTrainer"})
     ):
         keys.setdefault("max_length", _truncated(found))
+    cut = _cut_before(found, keys)
+    keys |= {} if cut is None else {"max_length": cut}
     if not arguments and not any(call.name in TRAINERS for call in found):
         keys[_EACH] = f"${_EACH}"  # the trainer is in another script
     elif not any(each.arguments for each in arguments) and STARTED not in options() and not keys.get("use_unsloth"):
@@ -284,12 +286,17 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     adapted = adapts(keys)
     parts = {} if adapted else trained_of(changes, base)
     keys |= parts or {}
+    left = [each for each in changes if made is None or each.line not in made.lines]
     more: tuple[str, ...] = (
-        *said, *(() if adapted or parts else _frozen(found)), *loads_unread(found, trained),
+        *said, *(() if adapted or parts else _frozen(found)), *loads_unread(found, trained, made),
         *of_labels({"num_labels": keys.pop("num_labels", 1)}), *_of_the_run(found, told),
-        *changes_unread(changes, adapted=_adapted(found) if adapted else None,
+        *changes_unread(left, adapted=_adapted(found) if adapted else None,
                         grows=any(each.name == "add_tokens" for each in found)),
     )  # fmt: skip
+    if made is not None:
+        keys["model_name_or_path"] = made.model
+    if cut is not None:
+        more = (*more, Message("texts are cut to {} tokens before the trainer gets them", cut))
     if any(each.of in UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
         more = (*more, "fast_inference: vLLM's cache is not counted")
@@ -398,6 +405,28 @@ def _truncated(found: Sequence[Call]) -> object:
     told = [each for each in known if each.name != CUTS] or known
     lengths = {each.arguments["max_length"] for each in told}
     return lengths.pop() if len(lengths) == 1 else "$max_length"
+
+
+_OF_TEXTS = ("SFTTrainer", "UnslothTrainer")
+"""Trainers that tokenize texts, and take what is tokenized already as it is (trl 1.16, trainer/sft_trainer.py)."""
+
+
+def _cut_before(found: Sequence[Call], keys: Mapping[str, Any]) -> int | None:
+    """Return the length to which a script cuts tokens itself, where that is shorter than its trainer does.
+
+    What a tokenizer makes tensors of goes to the model by another way than a trainer's data set.
+    """
+    if not any(each.name in _OF_TEXTS for each in found):
+        return None
+    before = before_training(found)
+    length = _truncated([each for each in before if "return_tensors" not in each.arguments])
+    longest = keys.get("max_length", keys.get("max_seq_length", _BY_DEFAULT))
+    shorter = isinstance(length, int) and (not isinstance(longest, int) or length < longest)
+    return length if isinstance(length, int) and shorter else None
+
+
+_BY_DEFAULT = 1024
+"""`SFTConfig.max_length` (trl 1.16, trainer/sft_config.py)."""
 
 
 def _hidden(told: Sequence[Call]) -> Iterator[str]:
