@@ -69,7 +69,7 @@ def trained_lines(changes: Iterable[Change]) -> set[int]:
 
 
 def of_loads(
-    found: Sequence[Call], told: list[Call], changes: Sequence[Change], *, named: bool
+    found: Sequence[Call], told: list[Call], changes: Sequence[Change], *, named: bool, generates: bool = False
 ) -> tuple[dict[str, Any], Configured | None]:
     """The model that is trained, how its weights are loaded, and its config; `named`: the trainer loads it by its name.
 
@@ -99,8 +99,7 @@ def of_loads(
         if not named and all(_LABELS.search(each.of) for each in loads):
             keys |= {METHOD: CLASSIFIES, "num_labels": given.get("num_labels", 2)}
     bits = [each for each in scope if each.name == "BitsAndBytesConfig" and taken(found, each.name)]
-    others = _OTHER_BITS - {*_BY_NAME} if named_with_bits(keys) else _OTHER_BITS
-    other = next((each for each in scope if each.name in others and each.arguments.get("dequantize") is not True), None)
+    other = None if generates else other_bits(scope, keys)
     if other is not None and not bits:
         message = "found in line {}; this value is not supported yet; leave it out to count 16-bit weights"
         raise UnsupportedError(other.name, message, other.line)
@@ -114,6 +113,13 @@ def of_loads(
         few = any(keys.get(name) for name in BITS) or named_with_bits(keys)
         keys["dtype"] = "auto" if few else "float32"
     return keys, model
+
+
+def other_bits(scope: Sequence[Call], keys: Mapping[str, Any]) -> Call | None:
+    """Return the call that makes a config of weights of another kind than bitsandbytes'."""
+    others = _OTHER_BITS - {*_BY_NAME} if named_with_bits(keys) else _OTHER_BITS
+    made = (each for each in scope if each.name in others and each.arguments.get("dequantize") is not True)
+    return next(made, None)
 
 
 TAKEN_AS: Mapping[str, str] = {"LoraConfig": "peft_config", "BitsAndBytesConfig": "quantization_config"}
