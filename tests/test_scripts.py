@@ -290,7 +290,7 @@ def test_arguments_that_are_elsewhere_are_said(before):
         ("1 if flag else 2", 1),
         ("args.rank", 8),
         ("os.environ.get('RANK', 4)", 4),
-        ("os.environ['RANK']", "$x"),
+        ("os.environ['RANK']", "$RANK"),
         ("dict(a=n)", {"a": 2}),
         ("twice", 2),
         ("longer", ["a", "b"]),

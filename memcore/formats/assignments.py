@@ -109,6 +109,15 @@ def own_attribute(node: ast.expr) -> str:
     return f"self.{node.attr}" if isinstance(node, ast.Attribute) and last(node.value) == "self" else ""
 
 
+_BINDS = frozenset({"bind", "remote"})
+
+
+def made_by(node: ast.Call) -> str:
+    """Return the class or function that a call runs; Ray's `Class.bind(a=1)` makes an object later."""
+    bound = isinstance(node.func, ast.Attribute) and node.func.attr in _BINDS
+    return last(node.func.value) if bound and isinstance(node.func, ast.Attribute) else last(node.func)
+
+
 def constructors(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     """Return what is called to make objects of the script's own classes."""
     classes = [each for each in alive(tree, 0) if isinstance(each, ast.ClassDef)]

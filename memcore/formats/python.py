@@ -15,6 +15,7 @@ from memcore.errors import ConfigError
 from memcore.formats.assignments import (
     alike_all,
     constructors,
+    made_by,
     of_classes,
     one_after_another,
     otherwise_given,
@@ -260,7 +261,7 @@ class _Known:
                 self._fill_in(node)
                 continue
             function = known.get(last(node.func))
-            function = function if function is not None and takes(function, node) else made.get(last(node.func))
+            function = function if function is not None and takes(function, node) else made.get(made_by(node))
             if function is None:
                 continue
             names = [each.arg for each in function.args.args if each.arg != "self"]
@@ -529,7 +530,10 @@ class _Known:
             except TypeError:
                 return NotImplemented
         if isinstance(node, ast.Subscript):
-            return item_of(self.value(node.value, deep), self.value(node.slice, deep))
+            key = self.value(node.slice, deep)
+            return (
+                self._variable([key]) if last(node.value) == "environ" else item_of(self.value(node.value, deep), key)
+            )
         return self._computed(node, deep)
 
     def _mapping(self, node: ast.Dict, deep: int) -> dict[str, Any]:
@@ -619,8 +623,7 @@ class _Known:
             return values[-1]
         asked = name == "getenv" or (name == "get" and "environ" in ast.dump(node.func))
         if asked and values and isinstance(values[0], str):
-            given = variable_given(values[0])
-            return given if given is not None else values[1] if len(values) > 1 else f"${values[0]}"
+            return self._variable(values)
         if name in _TYPES and len(values) == 1 and isinstance(values[0], int | float | str) and not is_open(values[0]):
             try:
                 return _TYPES[name](values[0])
@@ -634,6 +637,12 @@ class _Known:
             keys: list[ast.expr | None] = [ast.Constant(each.arg) if each.arg else None for each in node.keywords]
             return self._mapping(ast.Dict(keys, [each.value for each in node.keywords]), deep)
         return NotImplemented
+
+    @staticmethod
+    def _variable(values: Sequence[Any]) -> Any:
+        """Return a variable of the environment by its name, or what is said where nobody gives it."""
+        given = variable_given(values[0]) if isinstance(values[0], str) else None
+        return given if given is not None else values[1] if len(values) > 1 else f"${values[0]}"
 
     @staticmethod
     def _of_method(of: object, name: str, values: Sequence[Any]) -> Any:

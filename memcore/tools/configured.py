@@ -35,7 +35,9 @@ _TOWERS = re.compile(r"vision|visual|audio|image|^encoder$")
 _RESIZES = "resize_token_embeddings"
 _DECIDED = frozenset({"vocab_size"})
 """Sizes that scripts take of their tokenizers; the config's own is close."""
-_NO_SIZES = frozenset({"model_type", _FIRST, "architectures", "torch_dtype", "dtype", "use_cache", "quantization_config"})
+_NO_SIZES = frozenset(
+    {"model_type", _FIRST, "architectures", "torch_dtype", "dtype", "use_cache", "quantization_config"}
+)
 """Arguments of configs that no network depends on, and those that are read elsewhere."""
 
 
@@ -84,8 +86,9 @@ def configured(load: Call, found: Sequence[Call], changes: Iterable[Change] = ()
     said, lines = _said(load, config, content, changes)
     open_ones = {name for name, value in said.items() if is_open(value) and (name in _DECIDED or name not in _SIZES)}
     known = {name: value for name, value in said.items() if name not in open_ones}
-    whole = {**content, **known} if content else {}
-    for line, whole in _cuts(changes, whole):
+    whole: Mapping[str, Any] = {**content, **known} if content else {}
+    for line, fewer in _cuts(changes, whole):
+        whole = fewer
         lines.add(line)
     notes = [
         Message("line {}: not read of {}: {}", config.line, config.name, name)

@@ -112,8 +112,8 @@ def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
         return _documented(code)
     try:
         found = of_script(code) if code is not None and _CALLS.search(code) else None
-    except SeveralJobs as several:
-        raise _with_commands(several, text, str(code)) from None
+    except SeveralJobs as each:
+        raise _with_commands(each, text, str(code)) from None
     if found is None and code is not None and text.lstrip().startswith("{"):
         raise ConfigError.at("the file", "is a notebook that neither trains nor serves with a supported library")
     if found is None or code is None:
@@ -126,7 +126,7 @@ def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
 
 
 def commanded(text: str) -> str:
-    """Return a notebook or a script that starts what trains or serves as a script of its commands; others as they are."""
+    """Return a notebook or a script that only starts what trains or serves as a shell's script; others as they are."""
     code = code_of(text)
     if not starts_commands(text, code):
         return text

@@ -22,7 +22,7 @@ _TASKS = ("text-generation", "image-text-to-text", "text2text-generation", "summ
           "any-to-any", "automatic-speech-recognition", "image-to-text")  # fmt: skip
 """Pipelines that generate."""
 _PIPELINE, _GENERATE = "pipeline", "generate"
-_TRAINS = ("backward", "fit", "get_peft_model", *OPTIMIZERS)
+_TRAINS = ("backward", "get_peft_model", *OPTIMIZERS)
 """Calls of a training loop, which is another job than what it generates in between."""
 _LENGTHS = ("max_new_tokens", "max_length")
 _TAKEN = ("torch_dtype", "dtype", "attn_implementation", *BITS)
@@ -34,10 +34,10 @@ _SEVERAL = ("num_beams", "num_return_sequences")
 PROGRAM = "generate()"
 
 
-def of_generation(found: Sequence[Call], changes: Sequence[Change] = ()) -> tuple[dict[str, Any], tuple[str, ...]] | None:
+def of_generation(found: Sequence[Call], changes: Sequence[Change]) -> tuple[dict[str, Any], tuple[str, ...]] | None:
     """Return what a script says of a model that it generates with, and notes; None for a script that does not."""
     pipes = [each for each in found if each.name == _PIPELINE and _task(each) in _TASKS]
-    trains = any(each.name in _TRAINS or each.name.endswith("Trainer") for each in found)
+    trains = any(each.name in _TRAINS or each.name.endswith("Trainer") or _fits(each) for each in found)
     if trains or not (pipes or any(each.name == _GENERATE and each.of for each in found)):
         return None
     loads, made = of_loads(found, [], changes, named=False, generates=True)
@@ -98,6 +98,11 @@ def _few_bits(found: Sequence[Call], loads: Mapping[str, Any]) -> dict[str, Any]
         message = "found in line {}; this value is not supported yet; leave it out to count 16-bit weights"
         raise UnsupportedError(made.name, message, made.line)
     return {"quantization": form}
+
+
+def _fits(call: Call) -> bool:
+    """Return whether a call trains as a trainer of Lightning's or a model of Keras' does."""
+    return call.name == "fit" and ("trainer" in call.of.lower() or "model" in call.of.lower())
 
 
 def _tells(call: Call) -> bool:

@@ -172,9 +172,7 @@ def loads_model(call: Call) -> bool:
     return CLASSES.search(call.of if call.name in ("from_pretrained", "from_config") else made) is not None
 
 
-def loads_unread(
-    found: Sequence[Call], trained: Collection[int], model: Configured | None = None
-) -> Iterator[Message]:
+def loads_unread(found: Sequence[Call], trained: Collection[int], model: Configured | None = None) -> Iterator[Message]:
     """Yield notes on arguments of loaders and trainers that memcore does not know, and on a dtype that none names."""
     read = () if model is None else model.arguments
     yield from () if model is None else model.notes
@@ -194,6 +192,8 @@ def loads_unread(
     for each in found:
         if each.name in TRAINERS:
             yield from arguments_unread(each, (*_NOT_OF_TRAINER, *OF_LOOP))
+        elif each.name.endswith("Trainer") and {"model", "args"} <= {*each.arguments}:
+            yield Message("line {}: not read: {}", each.line, joined("", (each.name, "()")))
 
 
 _NOT_OF_TRAINER = (

@@ -78,7 +78,8 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     around |= {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
     prepares = any(each.name == "get_peft_model" and each.of in UNSLOTH for each in found)
     trains = lightning(found) is None and any(each.name in _TRAIN for each in found)
-    if prepares or trains:
+    serves = list(_serving(code, found))
+    if prepares or (trains and not (serves and not any(each.name in TRAINERS for each in found))):
         if STARTED in options():
             return _of_training(_decided(*_training(found, changes)), around)
         jobs = _jobs(found)
@@ -87,7 +88,6 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
             syntaxes, keys, notes = zip(*read, strict=True)
             raise SeveralJobs(keys, [title for title, _ in jobs], syntaxes, notes)
         return read[0]
-    serves = list(_serving(code, found))
     if serves:
         keys, notes = [{**each, **around} for each, _ in serves], [each for _, each in serves]
         if len(serves) > 1:
