@@ -46,6 +46,16 @@ LINES = {
         ("DeepSpeed", "allocated", None, 20.5 * GiB), ("DeepSpeed", "max_allocated", None, 15.1 * GiB),
         ("DeepSpeed", "reserved", None, 25.5 * GiB), ("DeepSpeed", "max_reserved", None, 15 * GiB),
         ("DeepSpeed", "max_allocated", "peak", 24.5 * GiB), ("DeepSpeed", "max_reserved", "peak", 26 * GiB)],
+    "CurrSamplesPerSec=30.2, MemAllocated=17.94GB, MaxMemAllocated=54.06GB": [
+        ("DeepSpeed", "allocated", None, 17.94 * GiB), ("DeepSpeed", "max_allocated", "peak", 54.06 * GiB)],
+    "memory (GB) | mem-allocated-gigabytes: 63.66 | mem-reserved-gigabytes: 182.2 | mem-max-allocated-gigabytes: 153.4 "
+    "| mem-max-reserved-gigabytes: 182.2 | mem-alloc-retires: 0": [
+        ("Megatron Bridge", "allocated", "steady", 63.66 * GB), ("Megatron Bridge", "reserved", None, 182.2 * GB),
+        ("Megatron Bridge", "max_allocated", "peak", 153.4 * GB),
+        ("Megatron Bridge", "max_reserved", "peak", 182.2 * GB)],
+    "[RANK:0] GPU memory usage after adapters: 25.701GB (+0.079GB cache, +1.045GB misc)": [
+        ("axolotl", "allocated", None, 25.701 * GiB)],
+    "MFU: 1.0% | Peak Mem.: 7.8/23.7 GiB (32.9%)": [("prime-rl", "max_reserved", "peak", 7.8 * GiB)],
     " Memory usage: 123.50MiB. Peak allocated 223.25MiB. Peak reserved: 456.00MiB": [
         ("nanotron", "allocated", None, 123.5 * MiB), ("nanotron", "max_allocated", "peak", 223.25 * MiB),
         ("nanotron", "max_reserved", "peak", 456 * MiB)],
