@@ -149,6 +149,12 @@ LINES = {
         ("llama.cpp", "weights", "after_init", 606.5 * MiB), ("llama.cpp", "activations", "steady", 66.5 * MiB)],
     "load_tensors:        CUDA0 model buffer size = 15339.50 MiB": [
         ("llama.cpp", "weights", "after_init", 15339.5 * MiB)],
+    "llm_load_tensors:      CUDA0 buffer size =  5434.38 MiB\nggml_backend_cuda_buffer_type_alloc_buffer: allocating 8900.01 "
+    "MiB on device 0: cudaMalloc failed: out of memory": [
+        ("llama.cpp", "weights", "after_init", 5434.38 * MiB), ("llama.cpp", "fits", "peak", 0),
+        ("llama.cpp", "request", "out_of_memory", 8900.01 * MiB)],
+    "(4.11 GiB KV cache is needed, which is larger than the available KV cache memory (4.0 GiB). Based on": [
+        ("vLLM", "fits", "peak", 0), ("vLLM", "kv_cache", "steady", 4 * GiB)],
     "llama_new_context_with_model: KV self size  =  640.00 MiB, K (f16):  320.00 MiB, V (f16):  320.00 MiB": [
         ("llama.cpp", "kv_cache", "steady", 640 * MiB)],
     "llama_kv_cache_unified: size = 1024.00 MiB (  8192 cells,  32 layers), K (f16):  512.00 MiB": [
