@@ -29,9 +29,10 @@ from memcore.formats.expressions import (
     asks,
     is_open,
     item_of,
-    item_or,
     names_it,
+    of_method,
     path_of,
+    plainly,
     size,
     takes,
 )
@@ -266,6 +267,10 @@ class _Known:
                 continue
             names = [each.arg for each in function.args.args if each.arg != "self"]
             said = dict(zip(names, node.args, strict=False))
+            inner = [self.value(each.value, 0) for each in node.keywords if each.arg is None]
+            said |= {
+                name: plainly(name, value) for each in inner if isinstance(each, dict) for name, value in each.items()
+            }
             unsaid = zip(names[len(names) - len(function.args.defaults) :], function.args.defaults, strict=False)
             said = {**dict(unsaid), **said, **{each.arg: each.value for each in node.keywords if each.arg}}
             for name, value in said.items():
@@ -630,7 +635,7 @@ class _Known:
             except (ValueError, TypeError, OverflowError):
                 return NotImplemented
         if isinstance(node.func, ast.Attribute) and (name == "get" or len(values) in _OF_TEXTS.get(name, ())):
-            return self._of_method(self.value(node.func.value, deep), name, values)
+            return of_method(self.value(node.func.value, deep), name, values)
         if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
             return path_of(values)
         if name == "dict" and not values:
@@ -643,14 +648,6 @@ class _Known:
         """Return a variable of the environment by its name, or what is said where nobody gives it."""
         given = variable_given(values[0]) if isinstance(values[0], str) else None
         return given if given is not None else values[1] if len(values) > 1 else f"${values[0]}"
-
-    @staticmethod
-    def _of_method(of: object, name: str, values: Sequence[Any]) -> Any:
-        """Return what a method of a text or `get` of a mapping gives."""
-        if name == "get":
-            return item_or(of, values)
-        plain = all(isinstance(each, str) and not is_open(each) for each in (of, *values))
-        return getattr(of, name)(*values) if plain and (name != "split" or values != [""]) else NotImplemented
 
     def _chosen(self, node: ast.BoolOp | ast.IfExp, deep: int) -> Any:
         """Return the value that decides `A or B`, or that a condition chooses."""

@@ -31,7 +31,7 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"-mxfp8", "mxfp8"),
     (r"(?:-unsloth)?-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4"),
     (r"-bnb-8bit", "int8"),
-    (r"(?:-qat)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)", "gguf"),
+    (r"(?:-qat)?(?:[-.]i1)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)", "gguf"),
     (r"-bf16|-dequantized|-qat(?:-(?:q4_0|int4))?-unquantized", "bf16"),
 )
 """How names end, and which format that is."""
@@ -65,7 +65,9 @@ _RANKING = re.compile(
 )
 """What the same layers were trained for, in front of their size."""
 _SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"^qwen2\.5-coder(?=-)", re.IGNORECASE), "Qwen2.5"),
+    (re.compile(r"^qwen2\.5(?:\.1)?-coder(?=-)", re.IGNORECASE), "Qwen2.5"),
+    (re.compile(r"^starcoderplus$", re.IGNORECASE), "starcoder"),
+    (re.compile(r"^tinyllama$", re.IGNORECASE), "TinyLlama-1.1B-Chat-v1.0"),
     (re.compile(r"^gemma-1\.1(?=-)", re.IGNORECASE), "gemma"),
     (re.compile(r"^lfm2\.5(?=-1\.2b)", re.IGNORECASE), "LFM2"),
     (
@@ -79,7 +81,7 @@ _SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
 Sources: Qwen2.5-Coder's technical report, section 2.1 (derived from Qwen2.5; sizes of table 1); Gemma 1.1's model card
 (Gemma 1.0 with other training of instructions); LFM2.5-1.2B-Base's model card (LFM2 with more pretraining: 16 layers,
 of which 10 are convolutions, 1.17 billion parameters); Pythia's table of models (README.md: deduplicated data, the
-same sizes); TinyLlama's README.md (chat models are fine-tuned from its intermediate checkpoints).
+same sizes); StarCoderPlus's model card (StarCoderBase, trained further); TinyLlama's README.md (chat models are fine-tuned from its intermediate checkpoints).
 """
 _OTHERWISE = re.compile(r"-thinking\b", re.IGNORECASE)
 """Kimi K2's thinking models are stored otherwise than its base."""

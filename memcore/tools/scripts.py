@@ -399,12 +399,23 @@ def _unadapted() -> dict[str, Any]:
 
 
 def _truncated(found: Sequence[Call]) -> object:
-    """The length to which a script's tokenizer cuts its texts; else they are as long as the data's."""
+    """The length to which a script's tokenizer cuts its texts; else they are as long as the data's.
+
+    None, which is the model's own, where they are padded to the longest that the tokenizer has.
+    """
     given = [each for each in found if each.arguments.get("truncation", False) not in (False, None)]
+    given = [each for each in given if _LABELS not in each.arguments] or given
     known = [each for each in given if isinstance(each.arguments.get("max_length"), int)]
     told = [each for each in known if each.name != CUTS] or known
     lengths = {each.arguments["max_length"] for each in told}
+    padded = any(each.arguments.get("padding") == "max_length" for each in given)
+    if padded and not any("max_length" in each.arguments for each in given):
+        return None
     return lengths.pop() if len(lengths) == 1 else "$max_length"
+
+
+_LABELS = "text_target"
+"""The argument by which a tokenizer is handed what a decoder should say."""
 
 
 _OF_TEXTS = ("SFTTrainer", "UnslothTrainer")
