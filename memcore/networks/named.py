@@ -81,7 +81,8 @@ _SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
 Sources: Qwen2.5-Coder's technical report, section 2.1 (derived from Qwen2.5; sizes of table 1); Gemma 1.1's model card
 (Gemma 1.0 with other training of instructions); LFM2.5-1.2B-Base's model card (LFM2 with more pretraining: 16 layers,
 of which 10 are convolutions, 1.17 billion parameters); Pythia's table of models (README.md: deduplicated data, the
-same sizes); StarCoderPlus's model card (StarCoderBase, trained further); TinyLlama's README.md (chat models are fine-tuned from its intermediate checkpoints).
+same sizes); StarCoderPlus's model card (StarCoderBase, trained further); TinyLlama's README.md (chat models are
+fine-tuned from its intermediate checkpoints).
 """
 _OTHERWISE = re.compile(r"-thinking\b", re.IGNORECASE)
 """Kimi K2's thinking models are stored otherwise than its base."""

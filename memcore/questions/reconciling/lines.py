@@ -165,7 +165,7 @@ TRAINING = (
     _metric("Megatron-LM", "mem-max-allocated-bytes", "megatron/training/training.py", _peak(1)),
     _metric("Megatron-LM", "mem-allocated-bytes", "megatron/training/training.py", _now("allocated", 1, "steady")),
     *(
-        _metric("Megatron Bridge", f"mem-{name}-gigabytes", "bridge/training/utils/train_utils.py: bytes / 1e9", meaning)
+        _metric("Megatron Bridge", f"mem-{name}-gigabytes", "bridge/training/utils/train_utils.py: / 1e9", meaning)
         for name, meaning in {
             "allocated": _now("allocated", GB, "steady"), "reserved": _now("reserved", GB),
             "max-allocated": _peak(GB), "max-reserved": _reserved(GB),
