@@ -109,6 +109,12 @@ READ = {
            "training.packed_sequences": True},
     FULL.replace(", args=SFTConfig(max_length=4096, packing=True)", ""): {
         LENGTH: 1024, POLICY: "full", P: "bf16-autocast", "training.micro_batch_size": 8},
+    # transformers_doc/en/pytorch/language_modeling.ipynb
+    "from transformers import Trainer\nn = 128\ndef group(x):\n    return {k: [t[i : i + n] for i in range(0, 9, n)] for k, t in x}\n"
+    "m = AutoModelForCausalLM.from_pretrained('gpt2')\nnotebook_launcher(lambda: Trainer(m).train(), num_processes=2)\n": {
+        LENGTH: 128, "hardware.num_gpus": 2, "engine.type": "ddp"},
+    "from tensorrt_llm import LLM\nllm = LLM('gpt2', kv_cache_config=KvCacheConfig(free_gpu_memory_fraction=0.5), max_batch_size=4)": {
+        SERVES: "tensorrt-llm", "engine.free_gpu_memory_fraction": 0.5, "inference.max_num_seqs": 4},
     FULL.replace("SFTTrainer(", "m = tokenizer(t, truncation=True, max_length=512)\nSFTTrainer("): {LENGTH: 512},
     "from transformers import GPT2Config, GPT2LMHeadModel, Trainer\nconfig = GPT2Config(n_layer=6, vocab_size=len(t))\n"
     "config.n_embd = 512\nTrainer(model=GPT2LMHeadModel(config=config)).train()\n": {

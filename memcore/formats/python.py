@@ -14,7 +14,9 @@ from typing import Any
 from memcore.errors import ConfigError
 from memcore.formats.assignments import (
     alike_all,
+    block_of,
     constructors,
+    end_of,
     made_by,
     of_classes,
     one_after_another,
@@ -131,7 +133,7 @@ def followed(code: str, makes: Callable[[str, str], str] | None = None) -> tuple
         nodes = [node for node in alive(tree, 0) if id(node) not in never]
         found = [known.call(node) for node in nodes if isinstance(node, ast.Call)]
         found += [frozen for node in nodes if isinstance(node, ast.Assign) and (frozen := known.frozen(node))]
-        found += [cut for node in nodes if isinstance(node, ast.Subscript) and (cut := known.cut(node))]
+        found += [cut for node in nodes if isinstance(node, ast.Subscript | ast.DictComp) and (cut := known.cut(node))]
         found += [steps for node in nodes if isinstance(node, ast.If) and (steps := known.steps(node))]
         found += known.parsed()
         changes = known.changes_of_objects(makes, never) if makes else []
@@ -394,12 +396,12 @@ class _Known:
         self.line = 0 if self._within(node) else node.lineno
         return Call(FREEZES, last(target.value), node.lineno, {}, first=self.value(node.value, 0))
 
-    def cut(self, node: ast.Subscript) -> Call | None:
-        """Return `input_ids[:512]` as the call of a tokenizer that truncates so; None for other items."""
-        part = node.slice
-        if not (isinstance(part, ast.Slice) and part.upper and not part.lower and _TOKENS in ast.dump(node.value)):
+    def cut(self, node: ast.Subscript | ast.DictComp) -> Call | None:
+        """Return `input_ids[:512]`, or blocks of as many, as the call of a tokenizer that truncates so; else None."""
+        part = block_of(node) if isinstance(node, ast.DictComp) else end_of(node, _TOKENS)
+        if part is None:
             return None
-        length = self.value(part.upper, 0)
+        length = self.value(part, 0)
         whole = isinstance(length, int) and length > 0
         return Call(CUTS, _TOKENS, node.lineno, {"truncation": True, "max_length": length}) if whole else None
 

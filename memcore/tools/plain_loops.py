@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from memcore.formats.normalized import GPUS
 from memcore.formats.python import STEPS, Call
 from memcore.tools.altered import OPTIMIZERS
 from memcore.tools.loads import loads_model
@@ -64,6 +65,8 @@ def _of_lightning(trainer: Call) -> tuple[dict[str, Any], dict[str, Any]]:
     keys = {_LIGHTNING[name]: value for name, value in trainer.arguments.items() if name in _LIGHTNING}
     precision = trainer.arguments.get("precision")
     keys |= {_PRECISIONS[precision]: True} if precision in _PRECISIONS else {}
+    devices = trainer.arguments.get("devices")
+    keys |= {GPUS: devices} if type(devices) is int and devices > 0 else {}
     left = {name: value for name, value in trainer.arguments.items() if name in _MATTER and value not in _HARMLESS}
     known = precision in (*_PRECISIONS, *_CASTS, None, 32, "32", "32-true")
     return keys, left | ({} if known else {"precision": precision})

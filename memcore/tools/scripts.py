@@ -18,7 +18,7 @@ from typing import Any
 from memcore import registry
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.normalized import AUTOCAST, PREPARED
+from memcore.formats.normalized import AUTOCAST, GPUS, PREPARED
 from memcore.formats.objects import STARTED, options
 from memcore.formats.python import CUTS, FREEZES, PARSED, Call, Change, calls, environment, followed
 from memcore.formats.readers import SeveralJobs, flat
@@ -277,6 +277,7 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
         and {call.name for call in found} & {*TRAINERS} in ({"Trainer"}, {"Seq2SeqTrainer"})
     ):
         keys.setdefault("max_length", _truncated(found))
+    keys |= _launched(found)
     cut = _cut_before(found, keys)
     keys |= {} if cut is None else {"max_length": cut}
     if not arguments and not any(call.name in TRAINERS for call in found):
@@ -420,6 +421,13 @@ _LABELS = "text_target"
 
 _OF_TEXTS = ("SFTTrainer", "UnslothTrainer")
 """Trainers that tokenize texts, and take what is tokenized already as it is (trl 1.16, trainer/sft_trainer.py)."""
+
+
+def _launched(found: Sequence[Call]) -> dict[str, Any]:
+    """Return the GPUs of the processes that a notebook starts its training in (accelerate, launchers.py)."""
+    started = next((each for each in found if each.name == "notebook_launcher"), None)
+    count = None if started is None else started.arguments.get("num_processes")
+    return {GPUS: count} if type(count) is int and count > 0 else {}
 
 
 def _cut_before(found: Sequence[Call], keys: Mapping[str, Any]) -> int | None:

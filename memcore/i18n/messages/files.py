@@ -128,10 +128,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "vLLM keeps {share} of the GPU during the update": "更新期间 vLLM 占用 GPU 的 {share}",
     "{key} is a key of {method}, so this method is assumed": "{key} 是 {method} 的键，因此按该方法处理",
     "only the update is counted, not generation": "只计更新，不计生成",
-    "texts are cut to {length} tokens before the trainer gets them":
-        "文本在交给训练器之前已截断到 {length} 个 token",
-    "the prompt's length is not read: the longest that fits the model is counted":
-        "提示词的长度未能读出：按模型支持的最大长度计",
+    "texts are cut to {length} tokens before the trainer gets them": "文本在交给训练器之前已截断到 {length} 个 token",
+    "the prompt's length is not read: the longest that fits the model is counted": "提示词长度未读出：按最长计",
     "what is not linear trains next to LoRA, which is not supported yet": "LoRA 之外的非线性层也参与训练，暂不支持",
     "add --only_optimize_lora": "请加上 --only_optimize_lora",
     "texts that are generated at once are not read: one is counted": "同时生成多少条文本未能读出：按一条计",
