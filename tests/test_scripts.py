@@ -111,7 +111,7 @@ READ = {
         LENGTH: 1024, POLICY: "full", P: "bf16-autocast", "training.micro_batch_size": 8},
     # transformers_doc/en/pytorch/language_modeling.ipynb
     "from transformers import Trainer\nn = 128\ndef group(x):\n    return {k: [t[i : i + n] for i in range(0, 9, n)] for k, t in x}\n"
-    "m = AutoModelForCausalLM.from_pretrained('gpt2')\nnotebook_launcher(lambda: Trainer(m).train(), num_processes=2)\n": {
+    "m = AutoModelForCausalLM.from_pretrained('gpt2')\nnotebook_launcher(lambda: Trainer(m, TrainingArguments('o', bf16=True)).train(), num_processes=2)\n": {
         LENGTH: 128, "hardware.num_gpus": 2, "engine.type": "ddp"},
     "from tensorrt_llm import LLM\nllm = LLM('gpt2', kv_cache_config=KvCacheConfig(free_gpu_memory_fraction=0.5), max_batch_size=4)": {
         SERVES: "tensorrt-llm", "engine.free_gpu_memory_fraction": 0.5, "inference.max_num_seqs": 4},
