@@ -271,11 +271,8 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     keys |= _of_casts(found, keys, changes)
     keys = keys if arguments else {**_of_fields(found), **keys, **of_arguments(changes)}
     keys = {**keys, **_of_model_config(found, told)}
-    if (
-        arguments
-        and arguments[0].name in ARGUMENT_CLASSES[:2]
-        and {call.name for call in found} & {*TRAINERS} in ({"Trainer"}, {"Seq2SeqTrainer"})
-    ):
+    plain = arguments[0].name in ARGUMENT_CLASSES[:2] if arguments else "gradient_checkpointing" in keys
+    if plain and {call.name for call in found} & {*TRAINERS} in ({"Trainer"}, {"Seq2SeqTrainer"}):
         keys.setdefault("max_length", _truncated(found))
     keys |= _launched(found)
     cut = _cut_before(found, keys)
