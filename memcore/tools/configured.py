@@ -95,7 +95,8 @@ def configured(load: Call, found: Sequence[Call], changes: Iterable[Change] = ()
         for name in sorted(open_ones & _SIZES)
         if config is not None and config.name != _LOADS
     ]
-    changed = whole if whole != content or named is None else None
+    kept = {} if named is None else {"_name_or_path": named}  # as transformers keeps it
+    changed = {**kept, **whole} if whole and (whole != content or named is None) else None
     return Configured(
         model=changed or named,
         base=named or whole.get("model_type"),
