@@ -25,7 +25,7 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"-quantized\.w8a16|-w8a16|-gptq-int8|-gptq-8bit|-awq-8bit|-awq-int8", "w8a16"),
     (r"-quantized\.w4a16|(?:-qat)?-w4a16(?:-g128|-autoround|-ct)?|-int4-autoround|-autoround(?:-int4)?|-int4", "int4"),
     (r"-awq(?:-int4|-4bit|-w4a16|-marlin)?(?:-mtp)?|-int4-awq", "awq"),
-    (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-gptq-4b-\d+g", "gptq"),
+    (r"(?:-autoround)?-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-gptq-4b-\d+g", "gptq"),
     (r"(?:-text)?-nvfp4(?:a16)?(?:-mtp)?|-fp4", "nvfp4"),
     (r"-mxfp4(?:-preview)?", "mxfp4"),
     (r"-mxfp8", "mxfp8"),
