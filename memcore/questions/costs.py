@@ -53,6 +53,7 @@ from memcore.questions.work import (
     in_fp32,
     ranks_of_token,
     recomputed,
+    stops_early,
     work_for,
     work_of,
 )
@@ -93,7 +94,9 @@ class Plan:
     micro_batch: int
     micro_batches: int
     products_again: float = 0.0
-    """Share of the forward pass's products that checkpoints compute again."""
+    """Share of the layers' products that checkpoints compute again."""
+    stops_early: bool = False
+    """But for each layer's last product."""
     attention_again: float = 0.0
     """The same for attention."""
     gathers: int = 0
@@ -127,6 +130,8 @@ class Plan:
     pieces: tuple[float, ...] = ()
     """Where products run in pieces next to collectives of tensor parallelism, their parameters, over all layers: what
     mixers read, what they write, and the same of feed-forward layers."""
+    sums_in_pieces: bool = False
+    """Gradients of what several products read are summed over ranks next to products, too."""
     all_reduces: bool = False
     """As `Traffic.all_reduces`."""
 
@@ -205,7 +210,7 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     tensor, context, stages = plan.tensor, plan.context, plan.stages
     sequences = plan.gpus // (tensor * stages) // context * plan.micro_batch * plan.micro_batches
     each, part = sequences / plan.gpus, (work.parameters - work.routed) / (tensor * stages)
-    again = each * (work.products * plan.products_again + work.attention * plan.attention_again)
+    again = each * (work.products * _again(work, plan) + work.attention * plan.attention_again)
     passes_of = 2 if work.frozen else 3
     flops = each * (passes_of * work.products + 3 * work.attention) + again
     local = plan.micro_batch * work.sequence // context
@@ -255,6 +260,12 @@ def cost(work: Work, plan: Plan, roofline: Roofline) -> Cost:
     return Cost(plan.gpus, sequences * work.sequence, flops, again, bubble, *moved, *parts, seconds)
 
 
+def _again(work: Work, plan: Plan) -> float:
+    """Return the share of the products that run again: no checkpoint has the head; a last product may not be needed."""
+    outside = work.head + work.last * plan.stops_early
+    return plan.products_again * (1 - outside / work.products)
+
+
 def _hosted(plan: Plan, part: float, learned: float) -> tuple[float, float]:
     """Return elements of a rank that the host updates, and bytes between both for them and for what is frozen."""
     kept = part * learned if plan.offloaded else 0.0
@@ -282,7 +293,7 @@ def _waiting(work: Work, plan: Plan, roofline: Roofline, sending: float) -> floa
     In pieces (torch/_inductor/fx_passes/micro_pipeline_tp.py) all but one of as many as there are ranks is sent while
     others are computed, as far as that takes as long: what is gathered for products, and what is reduced after one.
     In the backward pass that is what is gathered for the last product of a part; gradients of what several products
-    read are added up first, so that their sum waits.
+    read are added up first, so that their sum waits, unless it is sent next to the products of weights' gradients.
     """
     if not plan.pieces:
         return sending
@@ -290,7 +301,8 @@ def _waiting(work: Work, plan: Plan, roofline: Roofline, sending: float) -> floa
     tokens = plan.micro_batch * work.sequence / plan.context * plan.micro_batches / (plan.tensor * plan.stages)
     forward, each = 1 + plan.products_again, sending / 4 / (2 + plan.products_again)
     hidden = [min(each, 2 * parameters * tokens / reached) for parameters in plan.pieces]
-    return sending - _shared(plan.tensor) * (forward * sum(hidden) + sum(hidden[1::2]))
+    backward = hidden if plan.sums_in_pieces else hidden[1::2]
+    return sending - _shared(plan.tensor) * (forward * sum(hidden) + sum(backward))
 
 
 def _update(plan: Plan, part: float, roofline: Roofline) -> float:
@@ -406,10 +418,10 @@ def _shared(ranks: int) -> float:
 
 def _computing(work: Work, plan: Plan, roofline: Roofline, each: float, read: float) -> float:
     """Return seconds of products and elementwise kernels; products wait for their weights at least."""
-    passes = (2 if work.frozen else 3) + plan.products_again
+    passes = (2 if work.frozen else 3) + _again(work, plan)
     reached, memory = roofline.flops * roofline.flops_efficiency, _kernels(roofline)
     faster = _faster(work, roofline)
-    products = each * work.products * passes * faster / reached * (1 + _EDGE * _narrow(work, plan))
+    products = each * work.products * passes / reached * (faster + _EDGE * _narrow(work, plan))
     products += each * work.expert_products * passes * faster / reached * _grouped(work, plan, roofline)
     products += each * work.unaligned * passes * (1 / min(reached, _UNALIGNED) - 1 / reached)
     elementwise = each * (work.elementwise + plan.tensor * work.gathered) * (3 + plan.products_again) / memory
@@ -451,7 +463,8 @@ cuDNN's 315, 410, 484, 518, 529, 539; both are within 4 % of this."""
 _EDGE = 120
 """A product of m × n × k takes 1 + 120 · (1/m + 1/n + 1/k) times as long as a large one: of 183 products on an A100 and
 514 on a B200 a line through one over the dimensions explains all but 5 and 10 %, with 160 and 80
-(MooreThreads/SimuMax, configs/system, matmul)."""
+(MooreThreads/SimuMax, configs/system, matmul). In 8 bits the operations are faster, and this is not (assumed: pipelines
+are filled, and results written in 16 bits)."""
 _GROUPED = 1.2
 
 _UNALIGNED = 1.2e14
@@ -466,9 +479,18 @@ says to pad."""
 
 
 def _narrow(work: Work, plan: Plan) -> float:
-    """The mean over products, by operations, of the sum of one over each of their three dimensions."""
+    """The mean over products, by operations, of the sum of one over each of their three dimensions.
+
+    In pieces there are as many products as ranks of tensor parallelism, each with its part of the tokens: all of the
+    forward pass, and of the backward pass those that need what is gathered.
+    """
     widths = work.inner + work.outer * plan.tensor
-    return 2 * work.sequence * widths / work.products + plan.context / (plan.micro_batch * work.sequence)
+    pieces = 1.0
+    if plan.pieces:
+        forward = 1 + plan.products_again
+        share = (forward + sum(plan.pieces[1::2]) / sum(plan.pieces)) / (2 + forward)
+        pieces += (plan.tensor - 1) * share
+    return 2 * work.sequence * widths / work.products + pieces * plan.context / (plan.micro_batch * work.sequence)
 
 
 def _grouped(work: Work, plan: Plan, roofline: Roofline) -> float:
@@ -605,6 +627,7 @@ def plan_of(job: Job) -> Plan:
         micro_batches=job.micro_batches,
         products_again=products,
         attention_again=attention,
+        stops_early=stops_early(job),
         gathers=traffic.gathers,
         reduces=traffic.reduces,
         computes=int(ITEMSIZE[computes]),
@@ -620,6 +643,7 @@ def plan_of(job: Job) -> Plan:
         layers=layers_of_ranks(job),
         regrouped=traffic.regrouped,
         pieces=beside_of(job.model) if _asked(job, "in_pieces") else (),
+        sums_in_pieces=_asked(job, "sums_in_pieces"),
         all_reduces=traffic.all_reduces,
         updates=traffic.updates,
         narrow_gathers=_asked(job, "narrow_gathers"),
