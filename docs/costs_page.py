@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from memcore.hardware import ACCELERATORS, Speed
-from memcore.questions.costs import IDLE
+from memcore.questions.dividing import IDLE
 from memcore.questions.roofline import Roofline
 from memcore.questions.searching.kinds import KINDS, ROWS
 

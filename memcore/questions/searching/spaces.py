@@ -19,7 +19,7 @@ from memcore.messages import joined
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts
 from memcore.networks.stages import layers_of
-from memcore.questions.costs import IDLE, Layers, Plan, over_mean
+from memcore.questions.dividing import IDLE, Layers, Plan, over_mean
 from memcore.questions.searching.kinds import ROWS
 from memcore.questions.searching.layouts import Layout, Settings
 from memcore.records import dataclass
