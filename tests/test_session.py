@@ -18,7 +18,7 @@ from memcore.config.texts import from_texts, to_texts
 from memcore.config.training import Training
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import UnsupportedError
-from memcore.faces.goals.names import meanings
+from memcore.faces.goals.names import as_served, meanings
 from memcore.faces.goals.sentences import asked, job_of, of_tool
 from memcore.faces.goals.tasks import TASKS, task_of, with_task
 from memcore.faces.page import answering, exchanging, framing, precomputed, static
@@ -344,7 +344,7 @@ def read_as(texts):
 def test_sentences_are_read_whole():
     """What a sentence says becomes settings, its words that say something else are told; numbers in names are no batch.
 
-    A chat begins with 8,192 tokens, and a full fine-tune is a goal of its own.
+    A chat begins with 8,192 tokens, and a full fine-tune is a goal of its own. Who serves means the tuned model.
     """
     wrong = {}
     for row in SENTENCES:
@@ -353,13 +353,14 @@ def test_sentences_are_read_whole():
         said = {**tool, **{PATHS[flag]: text for flag, text in row["says"].items()}}
         task = row["task"] if row["task"] in TASKS else "serve"
         chat = {"inference.max_model_len": "8192"} if task in SERVED and not CHATS & said.keys() else {}
+        said |= {"model": as_served(said["model"])} if task in SERVED else {}
         whole = "full-fine-tune" if task == "full" and re.search("full|全", row["sentence"], re.IGNORECASE) else None
         wanted = (
             read_as({**with_task(said, task, frozenset(said)), **chat}), row.get("tool"), row.get("goal", whole),
-            row.get("tokens"), row.get("batch_tokens"), " ".join(row.get("not_read", ())),
+            row.get("tokens"), row.get("batch_tokens"), row.get("others", []), " ".join(row.get("not_read", ())),
         )  # fmt: skip
         said = [question.options.get(each) for each in ("to", "goal", "tokens", "batch_tokens")]
-        found = (read_as(job_of(question)), *said, " ".join(question.unread))
+        found = (read_as(job_of(question)), *said, [*question.others], " ".join(question.unread))
         if found != wanted:
             wrong[row["sentence"]] = (found, wanted)
     assert wrong == {}

@@ -11,6 +11,7 @@ from memcore.faces.cli import main
 from memcore.faces.page.actions import handle
 from memcore.faces.page.answering import values_of
 from memcore.faces.page.session import Session
+from memcore.questions.planning.together import plan_together
 from memcore.units import format_bytes
 
 TRAIN = {"model": "gpt2", "training": {"sequence_length": 512}, "hardware": {"accelerator": "t4"}}
@@ -126,3 +127,31 @@ def test_the_page_adds_jobs_up(language):
     assert (html["together-note"], "with=" in link) == ("", False)
     html, _ = told(again, "open", link="#v1&model=gpt2")
     assert html["together-note"] == ""
+
+
+@pytest.mark.parametrize(
+    ("models", "gpu", "given_up", "binds"),
+    [
+        (("qwen3-4b", "qwen3-1.7b"), {"accelerator": "l40s"}, "same", False),
+        (("llama-3.1-8b", "qwen2.5-7b"), {"accelerator": "rtx-4090"}, "quantized", False),
+        (("qwen3-8b", "qwen3-14b"), {"accelerator": "rtx-4090", "num_gpus": 2}, "hardware", True),
+    ],
+)
+def test_servers_divide_a_gpu(models, gpu, given_up, binds):
+    """All fit for certain at once, each holds what is asked, and estimated alone has the same bytes."""
+    engine, asked = {"type": "vllm"}, {"max_model_len": 8192, "batch_size": 2}
+    found = plan_together(*({"model": each, "engine": engine, "inference": asked, "hardware": gpu} for each in models))
+    best = found.plans[0]
+    alone = [estimate(each.config) for each in best.jobs]
+    assert (best.gives_up, found.none_because is not None) == (given_up, binds)
+    assert sum(each.device.high for each in alone) == best.shared.high <= best.shared.capacity
+    assert all(each.pool.capacity_low >= each.needed for each in alone)
+    assert all(each.exports["vllm"].startswith("vllm serve") for each in best.jobs)
+
+
+def test_a_sentence_names_models_that_run_at_the_same_time(capsys):
+    """They are planned together, and where a command takes one job, the others are not read."""
+    assert main(["plan", "qwen3 4b and qwen3 1.7b on one L40S"]) == 0
+    assert capsys.readouterr().out.count("--gpu-memory-utilization") >= len(("one", "other"))
+    assert main(["solve", "--for", "users", "qwen3 4b and qwen3 1.7b on one L40S"]) == 0
+    assert "not read: qwen3 1.7b" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from memcore.memory.estimate import Estimate
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 
+Found = Estimate | ServingEstimate
 _GPU = (Hardware.accelerator, Hardware.mig, Hardware.gpu_memory_gb)
 """Settings that say which GPU the jobs share."""
 
@@ -21,7 +22,7 @@ _GPU = (Hardware.accelerator, Hardware.mig, Hardware.gpu_memory_gb)
 class Shared:
     """Jobs on the same GPUs, and what they need together; `share` returns it."""
 
-    found: tuple[Estimate | ServingEstimate, ...]
+    found: tuple[Found, ...]
     """The estimate of each job, in the order given."""
 
     @cached_property
@@ -54,7 +55,7 @@ class Shared:
         """Return whether all jobs fit at once, or None if no config names an accelerator."""
         return None if self.headroom is None else self.headroom >= 0
 
-    def left_for(self, job: Estimate | ServingEstimate) -> int | None:
+    def left_for(self, job: Found) -> int | None:
         """Return the bytes of a GPU that the other jobs leave for one of them."""
         others = sum(each.device.expected for each in self.found if each is not job)
         return None if self.capacity is None else self.capacity - others
@@ -102,7 +103,7 @@ def share(*configs: Config | Mapping[str, object]) -> Shared:
         (True, True)
     """
     read = [each if isinstance(each, Config) else Config.from_dict(each) for each in configs]
-    return Shared(tuple(estimate(each) for each in _on_one_gpu(read)))
+    return Shared(tuple(estimate(each) for each in on_one_gpu(read)))
 
 
 def on_gpu_of(config: Config, other: Config) -> Config:
@@ -110,7 +111,11 @@ def on_gpu_of(config: Config, other: Config) -> Config:
     return config.changed({path: other.get(path) for path in _GPU})
 
 
-def _on_one_gpu(read: list[Config]) -> list[Config]:
+def on_one_gpu(read: list[Config]) -> list[Config]:
+    """Return jobs on the GPU of the first that names one.
+
+    Raises ConfigError if another names a different one.
+    """
     first = next((each for each in read if _gpu_of(each)), None)
     if first is not None:
         gpu = _gpu_of(first)

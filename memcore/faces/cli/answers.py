@@ -14,7 +14,7 @@ from memcore.config.texts import to_texts
 from memcore.errors import ConfigError
 from memcore.estimation import estimate, estimate_serving, estimate_training, is_serving
 from memcore.faces.cli.command import DOES_NOT_FIT, EXAMPLE, FITS, Command, count, print_json, width
-from memcore.faces.cli.describing import add_config, config_of, jobs_with, origins_of
+from memcore.faces.cli.describing import add_config, add_others, config_of, jobs_with, origins_of
 from memcore.faces.render import data, text
 from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
 def _estimate_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
-    parser.add_argument(
-        "--with", action="append", default=[], dest="others", metavar="CONFIG",
-        help="another job on the same GPUs; repeatable",
-    )  # fmt: skip
+    add_others(parser)
 
 
 def _estimate(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from memcore.formats.content import content, described
 from memcore.i18n.page import explanation, label, say, translated
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, known, nearest_model
-from memcore.serving.inference import usual_length
+from memcore.serving.inference import Inference, usual_length
 from memcore.serving.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from memcore.tools.sources import Source
 
 ALL = "--help-all"
+OTHERS = "others"
+"""The option with further jobs, of commands that take several."""
 APART = "files_are_jobs"
 """The option that is true where each file is a job: notes then begin with the file's name."""
 
@@ -78,6 +80,14 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
     parser.set_defaults(**{EXAMPLE: example})
     if not whole:
         parser.epilog = say("cli-example", command=example)
+
+
+def add_others(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that names further jobs on the same GPUs."""
+    parser.add_argument(
+        "--with", action="append", default=[], dest=OTHERS, metavar="CONFIG",
+        help="another job on the same GPUs; repeatable",
+    )  # fmt: skip
 
 
 def flags_of(path: str) -> list[str]:
@@ -201,11 +211,20 @@ def config_at(name: str) -> Config:
 
 
 def jobs_with(options: argparse.Namespace) -> dict[str, Config]:
-    """Jobs on the same GPUs by name: those that the link of a job names, and those of `--with`."""
+    """Jobs on the same GPUs by name: those of the link or the sentence of a job, and those of `--with`."""
     link = options.config[0] if options.config else ""
     linked = read_fragment(link).others if LINK.search(link) else ()
     named = {f"{WITH} {number}": each for number, each in enumerate(linked, 1)}
-    return {**named, **{name: config_at(name) for name in options.others}}
+    said = _question(link) if not options.sources else None
+    told = {} if said is None else {name: _of_model(said, name) for name in said.others}
+    return {**named, **told, **{name: config_at(name) for name in options.others}}
+
+
+def _of_model(question: Question, name: str) -> Config:
+    """Return the job of a sentence with another model that it names."""
+    from memcore.faces.goals.sentences import job_of  # noqa: PLC0415 - few sentences name several
+
+    return from_texts(job_of(replace(question, texts={**question.texts, MODEL: name})))
 
 
 def _named(options: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str, ...]]:
@@ -220,27 +239,37 @@ def _named(options: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str
 
 def _answered(question: Question, options: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str, ...]]:
     """Return the job that a sentence describes, and notes on it; set the command's own options that it names."""
-    from memcore.faces.goals.sentences import job_of, leaves_length, other_boards, other_models  # noqa: PLC0415 - most jobs are files, names and flags
+    from memcore.faces.goals.sentences import begun_with, job_of, leaves_length, other_boards, other_models  # noqa: PLC0415 - most jobs are files, names and flags
 
     wanted, given = job_of(question), vars(options)
     taken = {name: text for name, text in question.options.items() if given.get(name, text) is None}
     for name, text in taken.items():
         setattr(options, name, count(text) if name in _COUNTED else text)
     named = ((name.replace("_", "-"), text) for name, text in taken.items())
-    flags = [*((SETTINGS[path].flag, text) for path, text in wanted.items()), *named]
-    notes = [Message("read as {}", " ".join(f"--{flag} {shlex.quote(text)}" for flag, text in flags))]
+    begun = begun_with(question).intersection(wanted)
+    said = [*((SETTINGS[path].flag, text) for path, text in wanted.items() if path not in begun), *named]
+    notes = [Message("read as {}", _as_flags(said))]
+    if begun:
+        usual = ((SETTINGS[path].flag, wanted[path]) for path in wanted if path in begun)
+        notes.append(Message("assumed, as recipes of this kind have it: {}", _as_flags(usual)))
     if leaves_length(question):
-        notes.append(Message("assumed: {}", usual_length()))
+        notes.append(Message("assumed: {}", usual_length(int(wanted[Inference.max_model_len]))))
+    notes += question.of_kinds()
     for path, others in ((MODEL, other_models(question)), (Hardware.accelerator, other_boards(question))):
         if others:
             notes.append(Message("{} may also mean {}", question.texts[path], joined(", ", others[:_FEW])))
     left = [
+        *(question.others if OTHERS not in given else ()),
         *question.unread,
         *(text for name, text in question.options.items() if name in _COUNTED and name not in given),
     ]
     if left:
         notes.append(Message("not read: {}; say it with a flag, if it matters", joined(", ", left)))
     return from_texts(wanted).to_dict(), tuple(translated(note) for note in notes)
+
+
+def _as_flags(given: Iterable[tuple[str, str]]) -> str:
+    return " ".join(f"--{flag} {shlex.quote(text)}" for flag, text in given)
 
 
 _COUNTED = frozenset(("tokens", "batch_tokens"))

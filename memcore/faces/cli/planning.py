@@ -13,7 +13,7 @@ from memcore.config.training import Training
 from memcore.errors import ConfigError
 from memcore.faces.cli.calibrating import add_assumptions
 from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json, share, width
-from memcore.faces.cli.describing import add_config, config_of
+from memcore.faces.cli.describing import add_config, add_others, config_of, jobs_with
 from memcore.faces.render.fitting import fitting_data, fitting_text
 from memcore.faces.render.plans import plans_brief, plans_data, plans_text
 from memcore.formats.tool import Tool
@@ -31,6 +31,7 @@ BRIEF = 3
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
+    add_others(parser)
     parser.add_argument("--goal", choices=GOALS, help="what a training job is for (default: fine-tune)")
     parser.add_argument(
         "--quality", choices=QUALITIES, default="any", help="model quality: keep the same, stay close, or any"
@@ -76,6 +77,8 @@ def _plan(options: argparse.Namespace) -> int:
     if asked is not None:
         return _print_models(asked, as_data=options.json)
     config, tool = config_of(options), _tool(options)
+    if others := jobs_with(options):
+        return _print_together([config, *others.values()], as_data=options.json)
     found = plan(
         _run_by(options.to, config), goal=options.goal or "fine-tune", quality=options.quality,
         headroom=options.headroom, keep=options.plans, rates=dict(options.assume), tool=tool.name if tool else None,
@@ -106,6 +109,19 @@ def _print_models(hardware: Config, *, as_data: bool) -> int:
     else:
         print(fitting_text(found, hardware, width()), end="")
     return FITS if found else DOES_NOT_FIT
+
+
+def _print_together(jobs: Sequence[Config], *, as_data: bool) -> int:
+    """Print how several jobs fit on the same GPUs."""
+    from memcore.faces.render.together import together_data, together_text  # noqa: PLC0415 - of several jobs alone
+    from memcore.questions.planning.together import plan_together  # noqa: PLC0415
+
+    found = plan_together(*jobs)
+    if as_data:
+        print_json(together_data(found))
+    else:
+        print(together_text(found, width()), end="")
+    return DOES_NOT_FIT if found.none_because else FITS
 
 
 def _run_by(to: str | None, config: Config) -> Config:

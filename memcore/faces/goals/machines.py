@@ -6,6 +6,7 @@ import re
 
 from memcore.config.hardware import Hardware
 from memcore.faces.goals.names import meanings
+from memcore.hardware import BY_ID
 
 _NAME = (
     r"(?:(?:nvidia|amd|intel|apple|geforce|tesla|instinct|quadro|radeon|rtx|gtx|rx|arc|ascend|昇腾)[\s-]{0,9}){0,5}"
@@ -44,8 +45,15 @@ _IN_A_NODE = 8
 """The most GPUs that count for one node where a text leaves that open; also those of a DGX or an HGX board."""
 
 
-def machines(text: str, found: dict[str, str]) -> str:
-    """Take GPUs, nodes and memory out of a text into settings by path, and return what is left of it."""
+_NEXT_TO = re.compile(r"\s*(?:gpus?|cards?)?[\s,]*(?:\+|&|and|plus|with|和|加|与)\s*(?:an?\b|one\b)?\s*", re.ASCII)
+"""Between GPUs of several kinds."""
+
+
+def machines(text: str, found: dict[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Take GPUs, nodes and memory out of a text into settings by path.
+
+    Return what is left of it, and the GPUs where they are of several kinds: all count as the one with least memory.
+    """
     if part := _MIG.search(text):
         found[Hardware.mig] = part[1]
         text = without(text, part)
@@ -53,12 +61,17 @@ def machines(text: str, found: dict[str, str]) -> str:
     rest = without(text, nodes) if nodes else text
     gpu = next((each for each in _GPU.finditer(rest) if _card(each[3])), None)
     number, system, at = "", False, len(text)
+    kinds: tuple[str, ...] = ()
     if gpu is not None:
         found[Hardware.accelerator] = _card(gpu[3])
         if _LAPTOP.search(text) and (mobile := _card(" ".join((gpu[3].strip(), "laptop")))):
             found[Hardware.accelerator] = mobile
-        number, system, at = gpu[1] or gpu[4] or gpu[5] or "", gpu[2] is not None, gpu.start()
-        rest = without(rest, gpu)
+        number, system, at = _number(gpu), gpu[2] is not None, gpu.start()
+        rest, others = _other_kinds(without(rest, gpu), gpu.end())
+        if others:
+            number = str(int(number or 1) + sum(int(_number(each) or 1) for each in others))
+            kinds = (found[Hardware.accelerator], *(_card(each[3]) for each in others))
+            found[Hardware.accelerator] = min(kinds, key=_least)
     unnamed = None if number else _UNNAMED.search(rest)
     if unnamed is not None:
         number, at = unnamed[1] or unnamed[2], min(at, unnamed.start())
@@ -71,7 +84,28 @@ def machines(text: str, found: dict[str, str]) -> str:
         _on_nodes(found, int(number or 1), _IN_A_NODE, each=True)
     elif number:
         found[Hardware.num_gpus] = number
-    return _sized(rest, found)
+    return _sized(rest, found), kinds
+
+
+def _number(gpu: re.Match[str]) -> str:
+    """Return how many of a GPU a text names; empty where it does not say."""
+    return gpu[1] or gpu[4] or gpu[5] or ""
+
+
+def _least(card: str) -> float:
+    """Return the memory of the smallest board that a name may mean."""
+    return min(BY_ID[each].nominal_gb for each in meanings(Hardware.accelerator, card))
+
+
+def _other_kinds(rest: str, end: int) -> tuple[str, list[re.Match[str]]]:
+    """Return GPUs of other kinds that stand next to the first, and the text without them."""
+    others: list[re.Match[str]] = []
+    while (beside := next((each for each in _GPU.finditer(rest, end) if _card(each[3])), None)) is not None:
+        if not _NEXT_TO.fullmatch(rest[end : beside.start()]):
+            break
+        rest, end = without(rest, beside), beside.end()
+        others.append(beside)
+    return rest, others
 
 
 def _card(name: str) -> str:

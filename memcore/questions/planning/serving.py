@@ -122,8 +122,8 @@ class Servings:
         if not starts:
             return
         base = starts[0][1]
-        weights = [(), *((row,) for row in _rows(base, _is_weights))]
-        caches = [(), tuple(_rows(base, _is_cache))]
+        weights = [(), *((row,) for row in _rows(base, is_weights))]
+        caches = [(), tuple(_rows(base, is_cache))]
         steps = [(), tuple(_rows(base, lambda row: row.kind == "latency"))]
         if "quantized" not in self.tiers:
             weights, caches = weights[:1], caches[:1]
@@ -243,7 +243,7 @@ class Servings:
             if self.bench.safe(base) and base.job.config != whole.found.job.config:
                 yield Served("same", knobs, base, whole.harm + 1)
         if "quantized" in self.tiers:
-            rows = tuple(_rows(whole.found, _is_cache))
+            rows = tuple(_rows(whole.found, is_cache))
             smaller = (yield from self._climbed(whole.found, rows)) if rows else None
             if smaller is not None and self.bench.safe(smaller[0]) and _room(smaller[0]) > _room(whole.found):
                 yield Served("quantized", (*whole.knobs, *smaller[1]), smaller[0], 0)
@@ -280,11 +280,11 @@ class Servings:
         for row in (*rows, *free):
             if row in free and self.bench.safe(found):
                 break
-            changes = next((_as_stored(each, found) for each in made(row, found)), None)
+            changes = next((as_stored(each, found) for each in made(row, found)), None)
             then = None if changes is None else (yield from self.bench.with_(found.job.config, changes))
             if changes is not None and isinstance(then, ServingEstimate):
                 if row not in free or _room(then) > _room(found) or self.bench.safe(then):
-                    found, knobs = then, (*knobs, _knob(row, dict(changes)))
+                    found, knobs = then, (*knobs, knob_of(row, dict(changes)))
             elif row.kind == "precision":
                 return None
         return found, knobs
@@ -319,7 +319,7 @@ class Servings:
             if self.bench.safe(base):
                 yield Served("quantized", (_format_of(base),), base, 0)
                 continue
-            for number, chosen in enumerate([(), *((row,) for row in _rows(base, _is_weights) if not row.spare)]):
+            for number, chosen in enumerate([(), *((row,) for row in _rows(base, is_weights) if not row.spare)]):
                 if chosen and "quantized" not in self.tiers:
                     continue
                 found = yield from self._climbed(base, chosen)
@@ -495,15 +495,17 @@ def _rows(found: ServingEstimate, wanted: Callable[[ServerChange], bool]) -> Ite
     return filter(wanted, found.job.server.changes)
 
 
-def _is_weights(row: ServerChange) -> bool:
+def is_weights(row: ServerChange) -> bool:
+    """Return whether a row is another format of weights."""
     return isinstance(row.how, Becomes) and Inference.quantization in row.how.to
 
 
-def _is_cache(row: ServerChange) -> bool:
-    return row.kind == "precision" and not _is_weights(row)
+def is_cache(row: ServerChange) -> bool:
+    """Return whether a row is another type of the cache."""
+    return row.kind == "precision" and not is_weights(row)
 
 
-def _as_stored(changes: Mapping[str, object], found: ServingEstimate) -> Mapping[str, object]:
+def as_stored(changes: Mapping[str, object], found: ServingEstimate) -> Mapping[str, object]:
     """Return changes with AWQ as another format of 4 bits where repositories of the model have that alone."""
     if changes.get(Inference.quantization) != LIKE_AWQ[0]:
         return changes
@@ -511,7 +513,8 @@ def _as_stored(changes: Mapping[str, object], found: ServingEstimate) -> Mapping
     return {**changes, Inference.quantization: next(able, LIKE_AWQ[0])}
 
 
-def _knob(row: ServerChange, changes: dict[str, object]) -> Knob:
+def knob_of(row: ServerChange, changes: dict[str, object]) -> Knob:
+    """Return a server's row with what it sets of a job, as a change of a plan."""
     lossy, form = row.kind in ("precision", "job"), changes.get(Inference.quantization)
-    title = Message("Weights in {}", form) if form in LIKE_AWQ[1:] and _is_weights(row) else row.title
+    title = Message("Weights in {}", form) if form in LIKE_AWQ[1:] and is_weights(row) else row.title
     return Knob(title=title, to=changes, why=row.note, quality=row.note if lossy else "", source=row.kind)
