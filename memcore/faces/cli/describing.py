@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from memcore.tools.sources import Source
 
 ALL = "--help-all"
+ASSUMED, HOST_ROOM = "assume", "host_room"
+"""The option with inputs of the cost model, and the input that a sentence may state."""
 OTHERS = "others"
 """The option with further jobs, of commands that take several."""
 APART = "files_are_jobs"
@@ -245,7 +247,11 @@ def _answered(question: Question, options: argparse.Namespace) -> tuple[Mapping[
     taken = {name: text for name, text in question.options.items() if given.get(name, text) is None}
     for name, text in taken.items():
         setattr(options, name, count(text) if name in _COUNTED else text)
-    named = ((name.replace("_", "-"), text) for name, text in taken.items())
+    named = [(name.replace("_", "-"), text) for name, text in taken.items()]
+    if question.ram_gb is not None and ASSUMED in given:
+        room = f"{question.ram_gb}e9"
+        setattr(options, ASSUMED, [*given[ASSUMED], (HOST_ROOM, float(room))])
+        named = [*named, ("assume", f"{HOST_ROOM}={room}")]
     begun = begun_with(question).intersection(wanted)
     said = [*((SETTINGS[path].flag, text) for path, text in wanted.items() if path not in begun), *named]
     notes = [Message("read as {}", _as_flags(said))]
@@ -260,6 +266,7 @@ def _answered(question: Question, options: argparse.Namespace) -> tuple[Mapping[
             notes.append(Message("{} may also mean {}", question.texts[path], joined(", ", others[:_FEW])))
     left = [
         *(question.others if OTHERS not in given else ()),
+        *([f"{question.ram_gb} GB RAM"] if question.ram_gb is not None and ASSUMED not in given else ()),
         *question.unread,
         *(text for name, text in question.options.items() if name in _COUNTED and name not in given),
     ]

@@ -13,7 +13,7 @@ _NAME = (
     r"(?:pro\s+\d{4}|a\d{4}|\d{4}\s?d?(?:\s*(?:ada|ti|super|xtx?|laptop)\b)*|[a-z]{1,3}\d{2,3}[a-z]?|910[bc]|t4|l4"
     r"|m[1-9](?:\s+(?:pro|max|ultra)\b|(?=\s*\d{1,3}\s*gb?\b))|jetson\s+[a-z]+(?:\s+[a-z]+)?|strix\s+halo"
     r"|dgx\s+spark|ryzen\s+ai\s+max\+?(?:\s+\d+)?|tpu[\s-]v\d\w?)"
-    r"(?:[\s-]*(?:sxm\d?|pcie|nvl|\d+\s*gb?\b))*"
+    r"(?:[\s-]*(?:sxm\d?|pcie|nvl|\d+\s*gb?\b(?!\s*(?:of\s+)?(?:system\s+|ddr\d\s+)?(?:ram\b|内存))))*"
 )
 _COUNT = r"(\d{1,6})(?!\d)\s{0,9}(?:[x×*]|张|块|片|个)?\s{0,9}卡?\s{0,9}"
 _SYSTEM = r"(dgx|hgx)?[\s-]{0,9}"
@@ -64,8 +64,10 @@ def machines(text: str, found: dict[str, str]) -> tuple[str, tuple[str, ...]]:
     kinds: tuple[str, ...] = ()
     if gpu is not None:
         found[Hardware.accelerator] = _card(gpu[3])
-        if _LAPTOP.search(text) and (mobile := _card(" ".join((gpu[3].strip(), "laptop")))):
+        if _LAPTOP.search(text) and (mobile := _card(f"{_without_size(gpu[3])} laptop")):
             found[Hardware.accelerator] = mobile
+        elif size := _unusual_size(gpu[3]):
+            found[Hardware.gpu_memory_gb] = size
         number, system, at = _number(gpu), gpu[2] is not None, gpu.start()
         rest, others = _other_kinds(without(rest, gpu), gpu.end())
         if others:
@@ -108,10 +110,27 @@ def _other_kinds(rest: str, end: int) -> tuple[str, list[re.Match[str]]]:
     return rest, others
 
 
+_WITH_SIZE = re.compile(r"(.+?)[\s-]*(\d{1,3})\s*gb?", re.ASCII)
+
+
 def _card(name: str) -> str:
-    """Return a name of an accelerator as it is known, also of several (`H100s`); empty for another word."""
-    ways = (name.strip(), name.strip().removesuffix("s"))
+    """Return a name of an accelerator as it is known, also of several (`H100s`); empty for another word.
+
+    Of one that is not sold with the memory in its name, the name without it.
+    """
+    ways = (name.strip(), name.strip().removesuffix("s"), _without_size(name))
     return next((each for each in ways if meanings(Hardware.accelerator, each)), "")
+
+
+def _without_size(name: str) -> str:
+    sized = _WITH_SIZE.fullmatch(name.strip())
+    return sized[1] if sized else name.strip()
+
+
+def _unusual_size(name: str) -> str:
+    """Return the memory in a card's name that it is not sold with; empty where there is none."""
+    sized = _WITH_SIZE.fullmatch(name.strip())
+    return sized[2] if sized and _card(name) == sized[1] else ""
 
 
 def _on_nodes(found: dict[str, str], nodes: int, number: int, *, each: bool) -> None:

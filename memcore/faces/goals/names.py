@@ -60,7 +60,7 @@ def well_known_first(name: str) -> Sequence[str]:
     return sorted(of_size(written_so) or models_meant(written_so), key=lambda each: each not in usual)
 
 
-_TUNED = re.compile(r"-(?:(it|instruct|chat)|pt|base)(?![a-z])", re.IGNORECASE)
+_TUNED = re.compile(r"-(?:(it|instruct|chat)|pt|base|thinking)(?![a-z])", re.IGNORECASE)
 """How names say what a model was trained for; the group: to follow instructions."""
 
 

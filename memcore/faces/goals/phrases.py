@@ -115,6 +115,8 @@ SERVING: Mapping[str, str] = {
     ),
 }  # fmt: skip
 """Tasks of servers by the words that name them, the likeliest first where there are several."""
+RAM = r"(?<![\w.])(\d{1,5})\s*gb?\s*(?:of\s+)?(?:system\s+|host\s+|cpu\s+|ddr\d\s+)?(?:ram\b|内存)"
+"""The memory of the computer itself, in GB."""
 NEXT_TO = r"[\s,]*(?:and|&|\+|plus|with|next\s+to|alongside|as\s+well\s+as|和|与|加上?)[\s,]*(?:a\b|an\b|also\b)?[\s,]*"
 """Between models that run at the same time."""
 MODELS_COUNTED = r"(?<![\w.])\d{1,2}\s*(?:different\s+)?(?:models?\b|llms?\b|个(?:不同的?)?模型)"
@@ -125,7 +127,7 @@ TRAINING: Mapping[str, str] = {
 }  # fmt: skip
 """The same of training."""
 WHOLE = (
-    r"\bfull[\s-]*(?:param(?:eter)?s?|weights?|ft|sft|fine|tun\w*|finetun\w*|training)\b"
+    r"\bfull[\s-]*(?:param(?:eter)?s?|weights?|ft|sft|dpo|kto|orpo|simpo|grpo|ppo|fine|tun\w*|finetun\w*|training)\b"
     r"|\bfull(?=\s*(?:$|[,.;?]|(?:on|with|at|in|using)\b))|\ball\s+(?:weights|parameters)\b|全量|全参"
 )
 """All weights are to be trained, so that adapters are no answer."""
@@ -194,10 +196,11 @@ _FILLING = """
     fine fit fits fitting for from ft gaming gb get give goes gpu gpus have help here hgx hi home how i if in
     inference inside instance into is it its just kaggle kernel kernels laptop largest length let like llm local
     locally long longest lot lots mac machine many max maximum maybe me memory mini model models much my need needed
-    needs node nodes nvidia of on one only oom or our out over own parallel pc per please possible quantization
-    quantized ram run running runs scratch sequence sequences serve served server servers serving setup should size
-    so some step steps studio than that the their them there this to together token tokens us use used user users
-    using via vllm vram w wanna want we what when which while will windows with workstation would x you
+    needs node nodes nvidia of on one only oom or our out over own parallel parameters pc per please possible
+    quantization quantized ram run running runs scratch sequence sequences serve served server servers serving setup
+    should size so some step steps studio than that the their them there this to together token tokens us use used
+    user users using via vllm vram w wanna want we weights what when which while will windows with workstation would
+    x you
 """
 FILLING = frozenset(_FILLING.split())
 """English words that say no setting."""

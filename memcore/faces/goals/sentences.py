@@ -47,6 +47,8 @@ class Question:
     """Further models that are served next to the first."""
     kinds: tuple[str, ...] = ()
     """The GPUs, where they are of several kinds."""
+    ram_gb: int | None = None
+    """The memory of the computer itself."""
 
     def of_kinds(self) -> Iterator[Message]:
         """Yield what is said of GPUs of several kinds."""
@@ -68,6 +70,7 @@ def asked(sentence: str) -> Question | None:
     reading.model()
     others = reading.further_models()
     reading.rest, kinds = machines(reading.rest, reading.texts)
+    ram = reading.take(phrases.RAM) if {Hardware.accelerator, Hardware.gpu_memory_gb} & reading.texts.keys() else None
     task = reading.task()
     reading.settings(task)
     task = reading.with_rank(task) or (reading.run() if others else "")
@@ -83,7 +86,9 @@ def asked(sentence: str) -> Question | None:
     if said < _ENOUGH + ("model" not in reading.texts) and Hardware.accelerator not in reading.texts:
         return None
     others, unread = (others, unread) if task in _SERVED else ((), (*others, *unread))
-    return Question({**tool, **reading.texts}, task, reading.options, unread, others, kinds)
+    return Question(
+        {**tool, **reading.texts}, task, reading.options, unread, others, kinds, int(ram[1]) if ram else None
+    )
 
 
 def _is_sentence(text: str) -> bool:

@@ -48,7 +48,8 @@ def ask(session: Session, message: Message) -> Iterator[Patch]:
     session.from_task = {path: text for path, text in fresh.items() if path not in texts}
     for note in question.of_kinds():
         yield {"say": translated(note)}
-    if unread := (*question.others, *question.unread):
+    ram = () if question.ram_gb is None else (f"{question.ram_gb} GB RAM",)
+    if unread := (*question.others, *ram, *question.unread):
         yield {"say": translated(messages.Message("not read: {}", messages.joined(", ", unread)))}
     yield from load(session, Form(written(fresh), own), message)
 

@@ -110,9 +110,9 @@ class Servings:
     def _place(self, each: Served) -> tuple[object, ...]:
         """Whatever may fit on the GPUs that are there stands before more hardware, what is safe before what is not.
 
-        Layers on the host are for a few users: for more, they stand behind more hardware.
+        Layers on the host are for a few users, and for hosts that have the room: else they stand behind more hardware.
         """
-        waits = each.tier == "transfer" and each.found.users > _FEW_USERS
+        waits = each.tier == "transfer" and (each.found.users > _FEW_USERS or self.bench.spills(each.found))
         safe = self.bench.safe(each.found)
         return waits, each.tier == "hardware", not safe, each.last, _ORDER.index(each.tier), each.harm
 
@@ -306,7 +306,10 @@ class Servings:
         return self.least_weights + self.least_cache > capacity * gpus
 
     def _on_host(self, servers: Iterable[str]) -> Iterator[Served | None]:
-        """Yield the most layers on GPUs with which a server fits, of servers that keep others on the host."""
+        """Yield the most layers on GPUs with which a server fits, of servers that keep others on the host.
+
+        Weights have so few bits that they lose much only where others are more than the host has room for.
+        """
         for server in servers:
             knob = server_of(server).on_gpu
             if knob is None:
@@ -318,17 +321,31 @@ class Servings:
                 continue
             if self.bench.safe(base):
                 yield Served("quantized", (_format_of(base),), base, 0)
+            else:
+                yield from self._formats_on_host(base, knob, named=named)
+
+    def _formats_on_host(self, base: ServingEstimate, knob: Knob, *, named: bool) -> Iterator[Served | None]:
+        """Yield each format of a server's weights with what does not fit on the host."""
+        spills, server = False, base.job.server
+        for number, chosen in enumerate([(), *((row,) for row in _rows(base, is_weights))]):
+            few = any(row.spare for row in chosen)
+            if chosen and ("quantized" not in self.tiers or (few and not spills)):
                 continue
-            for number, chosen in enumerate([(), *((row,) for row in _rows(base, is_weights) if not row.spare)]):
-                if chosen and "quantized" not in self.tiers:
-                    continue
-                found = yield from self._climbed(base, chosen)
-                best = (yield from self._fewest_experts(*found, server_of(server).experts_on_host)) if found else None
-                if best is None and found:
-                    best = yield from self._most_layers(*found, knob)
-                if best is not None and (named or _is_usable(best[0])):
-                    kept = () if named or chosen else (_format_of(best[0]),)
-                    yield Served("transfer", (*kept, *best[1], best[2]), best[0], -number)
+            found = yield from self._climbed(base, chosen)
+            if found is None or (few and self._overflows(found[0])):
+                continue
+            best = (yield from self._fewest_experts(*found, server.experts_on_host)) or (
+                yield from self._most_layers(*found, knob)
+            )
+            if best is not None and (named or _is_usable(best[0])):
+                kept, spills = () if named or chosen else (_format_of(best[0]),), self.bench.spills(best[0])
+                if not (few and spills):
+                    yield Served("transfer", (*kept, *best[1], best[2]), best[0], -number, last=few)
+
+    def _overflows(self, found: ServingEstimate) -> bool:
+        """Return whether weights are more than the GPUs and their host have room for."""
+        room = (found.capacity or 0) * found.job.num_gpus + self.bench.roofline(found).host_room
+        return found.ledger.sum("weights") * found.job.num_gpus > room
 
     def _too_heavy(self, found: Sequence[Served]) -> bool:
         """Return whether weights alone, in the format that takes least, are more than the GPUs hold."""
