@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from memcore import ConfigError, estimate, share
+from memcore import ConfigError, estimate, plan_together, share
 from memcore.config.settings import Config
 from memcore.config.url import SHARING, decode_fragment, encode_fragment, read_fragment
 from memcore.faces.cli import main
 from memcore.faces.page.actions import handle
 from memcore.faces.page.answering import values_of
 from memcore.faces.page.session import Session
-from memcore.questions.planning.together import plan_together
+from memcore.questions.planning.together import on_the_rest
 from memcore.units import format_bytes
 
 TRAIN = {"model": "gpt2", "training": {"sequence_length": 512}, "hardware": {"accelerator": "t4"}}
@@ -147,6 +147,19 @@ def test_servers_divide_a_gpu(models, gpu, given_up, binds):
     assert sum(each.device.high for each in alone) == best.shared.high <= best.shared.capacity
     assert all(each.pool.capacity_low >= each.needed for each in alone)
     assert all(each.exports["vllm"].startswith("vllm serve") for each in best.jobs)
+
+
+def test_what_other_processes_leave():
+    """A server is given its fraction of all of the GPU, others run on what is left of it."""
+    taken = 12 * 2**30
+    job = {**SERVE, "hardware": {"accelerator": "l40s"}}
+    best = plan_together(job, taken=taken).plans[0]
+    whole = estimate(job).capacity
+    assert best.shared.capacity == whole - taken >= best.shared.high
+    assert best.jobs[0].config.get("engine.gpu_memory_utilization") < 1 - taken / whole
+    assert share(job, taken=taken).rooms[0][1] < 1
+    trained = on_the_rest(Config.from_dict({**TRAIN, "hardware": {"accelerator": "l40s"}}), taken)
+    assert estimate(trained).capacity == whole - taken
 
 
 def test_a_sentence_names_models_that_run_at_the_same_time(capsys):

@@ -37,7 +37,7 @@ def _estimate_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> 
 def _estimate(options: argparse.Namespace) -> int:
     config = config_of(options)
     others = jobs_with(options)
-    if others:
+    if others or options.taken:
         return _shared(config, others, options)
     if is_serving(config):
         return _estimate_serving(config, options)
@@ -66,7 +66,7 @@ def _shared(config: Config, others: Mapping[str, Config], options: argparse.Name
     from memcore.questions.sharing import share  # noqa: PLC0415
 
     names = [*(options.config or [str(options.model)])[:1], *others]
-    found = share(config, *others.values())
+    found = share(config, *others.values(), taken=int(options.taken * 2**30))
     if options.json:
         print_json(shared_data(found, names))
     else:

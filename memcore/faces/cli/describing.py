@@ -90,6 +90,9 @@ def add_others(parser: argparse.ArgumentParser) -> None:
         "--with", action="append", default=[], dest=OTHERS, metavar="CONFIG",
         help="another job on the same GPUs; repeatable",
     )  # fmt: skip
+    parser.add_argument(
+        "--taken", type=float, default=0.0, metavar="GIB", help="GiB of each GPU that other processes hold"
+    )
 
 
 def flags_of(path: str) -> list[str]:

@@ -22,6 +22,7 @@ from memcore.questions.planning.bench import HEADROOM
 from memcore.questions.planning.fitting import WELL_KNOWN, fitting
 from memcore.questions.planning.plan import KEEP, plan
 from memcore.questions.planning.rows import GOALS, QUALITIES
+from memcore.questions.planning.together import on_the_rest, plan_together
 from memcore.tools import TOOLS, needed_by
 from memcore.tools.sources import tool_brought
 
@@ -77,10 +78,12 @@ def _plan(options: argparse.Namespace) -> int:
     if asked is not None:
         return _print_models(asked, as_data=options.json)
     config, tool = config_of(options), _tool(options)
-    if others := jobs_with(options):
-        return _print_together([config, *others.values()], as_data=options.json)
+    others, taken = jobs_with(options), int(options.taken * 2**30)
+    left = on_the_rest(config, taken) if taken and not others else config
+    if others or left is None:
+        return _print_together([config, *others.values()], taken, as_data=options.json)
     found = plan(
-        _run_by(options.to, config), goal=options.goal or "fine-tune", quality=options.quality,
+        _run_by(options.to, left), goal=options.goal or "fine-tune", quality=options.quality,
         headroom=options.headroom, keep=options.plans, rates=dict(options.assume), tool=tool.name if tool else None,
         batch_tokens=options.batch_tokens,
     )  # fmt: skip
@@ -111,12 +114,11 @@ def _print_models(hardware: Config, *, as_data: bool) -> int:
     return FITS if found else DOES_NOT_FIT
 
 
-def _print_together(jobs: Sequence[Config], *, as_data: bool) -> int:
+def _print_together(jobs: Sequence[Config], taken: int, *, as_data: bool) -> int:
     """Print how several jobs fit on the same GPUs."""
     from memcore.faces.render.together import together_data, together_text  # noqa: PLC0415 - of several jobs alone
-    from memcore.questions.planning.together import plan_together  # noqa: PLC0415
 
-    found = plan_together(*jobs)
+    found = plan_together(*jobs, taken=taken)
     if as_data:
         print_json(together_data(found))
     else:

@@ -64,7 +64,7 @@ def machines(text: str, found: dict[str, str]) -> tuple[str, tuple[str, ...]]:
     kinds: tuple[str, ...] = ()
     if gpu is not None:
         found[Hardware.accelerator] = _card(gpu[3])
-        if _LAPTOP.search(text) and (mobile := _card(f"{_without_size(gpu[3])} laptop")):
+        if _LAPTOP.search(text) and (mobile := _card(" ".join((_without_size(gpu[3]), "laptop")))):
             found[Hardware.accelerator] = mobile
         elif size := _unusual_size(gpu[3]):
             found[Hardware.gpu_memory_gb] = size

@@ -39,6 +39,7 @@ class Together:
     """Jobs that fit on the same GPUs at once, each with what it changes."""
 
     shared: Shared
+    """What the jobs need together."""
     jobs: tuple[Proposal, ...]
     """One of each job, in the order given; `exports` of each is its command."""
     gives_up: str
@@ -62,6 +63,7 @@ class PlannedTogether:
     asked: Shared
     """The jobs as they were given."""
     plans: tuple[Together, ...]
+    """The plans, best first."""
     none_because: str | None
     """What limits the jobs, if they fit together on no GPUs like those given; else None."""
 
@@ -74,7 +76,7 @@ class PlannedTogether:
         return str(registry.face().text_of(self))
 
 
-def plan_together(*configs: Config | Mapping[str, object], keep: int = KEEP) -> PlannedTogether:
+def plan_together(*configs: Config | Mapping[str, object], keep: int = KEEP, taken: int = 0) -> PlannedTogether:
     """Compose configs for jobs that run on the same GPUs at the same time, best first.
 
     A server that fills a fraction of the GPU gets the least with which it holds its sequences, and its part of what is
@@ -83,6 +85,7 @@ def plan_together(*configs: Config | Mapping[str, object], keep: int = KEEP) -> 
     Args:
         configs: The jobs, as in `share`.
         keep: The number of plans to return.
+        taken: Bytes of each GPU that other processes hold, as nvidia-smi shows them.
 
     Returns:
         A `PlannedTogether`; `none_because` says what limits the jobs where they need other GPUs.
@@ -101,7 +104,7 @@ def plan_together(*configs: Config | Mapping[str, object], keep: int = KEEP) -> 
         [True]
     """
     read = on_one_gpu([each if isinstance(each, Config) else Config.from_dict(each) for each in configs])
-    asked = Shared(tuple(estimate(each) for each in read))
+    asked = Shared(tuple(estimate(each) for each in read), taken)
     if asked.capacity is None:
         message = "a plan needs a GPU model; name one with --accelerator, or set --gpu-memory"
         raise ConfigError.at(Hardware.accelerator, message)
@@ -114,6 +117,14 @@ def plan_together(*configs: Config | Mapping[str, object], keep: int = KEEP) -> 
         format_bytes(asked.capacity), format_bytes(sum(smallest)),
     )  # fmt: skip
     return PlannedTogether(asked, tuple(_on_larger(asked)), because)
+
+
+def on_the_rest(config: Config, taken: int) -> Config | None:
+    """Return a job on a GPU that has what other processes leave; None for a server that is given a fraction of all."""
+    found = estimate(config)
+    if found.capacity is None or (isinstance(found, ServingEstimate) and _share_of(found)):
+        return None
+    return config.changed({Hardware.gpu_memory_gb: max(found.capacity - taken, 2**28) / 2**30, Hardware.mig: None})
 
 
 def _distinct(plans: Iterator[Together], keep: int) -> Iterator[Together]:
@@ -144,12 +155,11 @@ class _Variant:
         """Return the bytes of a GPU that it takes at most."""
         return self.found.device.high
 
-    def proposal(self, found: Found, *, safe: bool) -> Proposal:
+    def proposal(self, found: Found, tier: str) -> Proposal:
         """Return the variant as a plan of its job; `found` has its part of what is left over."""
-        tier = "quantized" if self.level else "same"
         way = str(found.job.config.get(EngineSettings.type) or "")
         way = found.job.title if isinstance(found, ServingEstimate) else way
-        return Proposal(way, "", tier, self.first, found, (*self.knobs, *_part_of(found)), None, None, safe)
+        return Proposal(way, "", tier, self.first, found, (*self.knobs, *_part_of(found)), None, None, safe=True)
 
 
 def _plans(asked: Shared, extra: tuple[Knob, ...] = ()) -> Iterator[Together]:
@@ -159,7 +169,8 @@ def _plans(asked: Shared, extra: tuple[Knob, ...] = ()) -> Iterator[Together]:
     combined = sorted(product(*every), key=lambda chosen: (sum(each.level for each in chosen), -_largest(chosen)))
     for chosen in combined:
         if sum(each.needs for each in chosen) <= capacity:
-            yield _spread(chosen, capacity, "hardware" if extra else max(chosen, key=lambda each: each.level))
+            tier = "hardware" if extra else "quantized" if any(each.level for each in chosen) else "same"
+            yield _spread(chosen, asked, tier)
 
 
 def _largest(chosen: Sequence[_Variant]) -> int:
@@ -233,14 +244,15 @@ def _share_of(found: ServingEstimate) -> str | None:
     return next((row.how.path for row in found.job.server.changes if isinstance(row.how, Certain)), None)
 
 
-def _spread(chosen: Sequence[_Variant], capacity: int, tier: str | _Variant) -> Together:
+def _spread(chosen: Sequence[_Variant], asked: Shared, tier: str) -> Together:
     """Return a plan in which servers that fill a fraction of the GPU divide what is left over, by what they need."""
-    whole = sum(each.needs for each in chosen)
-    wanted = [_more(each.found, each.needs * (capacity - whole) // max(whole, 1), capacity) for each in chosen]
-    found = wanted if sum(each.device.high for each in wanted) <= capacity else [each.found for each in chosen]
-    named = tier if isinstance(tier, str) else "quantized" if tier.level else "same"
-    jobs = tuple(each.proposal(then, safe=True) for each, then in zip(chosen, found, strict=True))
-    return Together(Shared(tuple(found)), tuple(replace(each, tier=named) for each in jobs), named)
+    needed, capacity = sum(each.needs for each in chosen), asked.capacity or 0
+    spare = (capacity - needed) / max(needed, 1) / (asked.whole or 1)
+    wanted = tuple(_more(each.found, each.needs * spare) for each in chosen)
+    fits = sum(each.device.high for each in wanted) <= capacity
+    found = wanted if fits else tuple(each.found for each in chosen)
+    jobs = (each.proposal(then, tier) for each, then in zip(chosen, found, strict=True))
+    return Together(Shared(found, asked.taken), tuple(jobs), tier)
 
 
 def _part_of(found: Found) -> Iterator[Knob]:
@@ -251,12 +263,12 @@ def _part_of(found: Found) -> Iterator[Knob]:
         yield Knob(title="A part of each GPU", to={path: found.job.config.get(path)}, why=why, source="")
 
 
-def _more(found: Found, room: int, capacity: int) -> Found:
-    """Return a server with some more bytes of the GPU, in whole hundredths."""
+def _more(found: Found, part: float) -> Found:
+    """Return a server with a further part of the GPU, in whole hundredths."""
     path = _share_of(found) if isinstance(found, ServingEstimate) else None
     if path is None:
         return found
-    fraction = int(100 * (float(found.job.config.get(path) or 0) + room / capacity)) / 100
+    fraction = int(100 * (float(found.job.config.get(path) or 0) + part)) / 100
     then = _estimated(found.job.config.replaced(path, fraction))
     return then if isinstance(then, ServingEstimate) and then.fits else found
 
@@ -266,7 +278,7 @@ def _on_larger(asked: Shared) -> Iterator[Together]:
     for knob in larger(asked.capacity or 0, asked.found[0].job.accelerator):
         moved = [_estimated(each.job.config.changed(knob.to)) for each in asked.found]
         able = [each for each in moved if each is not None]
-        found = next(_plans(Shared(tuple(able)), (knob,)), None) if len(able) == len(moved) else None
+        found = next(_plans(Shared(tuple(able), asked.taken), (knob,)), None) if len(able) == len(moved) else None
         if found is not None:
             jobs = (replace(job, first=first) for job, first in zip(found.jobs, asked.found, strict=True))
             yield replace(found, jobs=tuple(jobs))
