@@ -13,7 +13,7 @@ from memcore.config.settings import Config
 from memcore.config.texts import to_texts
 from memcore.errors import ConfigError
 from memcore.estimation import estimate, estimate_serving, estimate_training, is_serving
-from memcore.faces.cli.command import DOES_NOT_FIT, EXAMPLE, FITS, Command, count, print_json, width
+from memcore.faces.cli.command import DOES_NOT_FIT, EXAMPLE, FITS, Command, count, positive, print_json, width
 from memcore.faces.cli.describing import add_config, add_others, config_of, jobs_with, origins_of
 from memcore.faces.render import data, text
 from memcore.i18n.page import say, translated
@@ -207,12 +207,11 @@ def _gpus_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None
 
 
 def _price(text: str) -> tuple[str, float]:
-    from memcore.faces.cli.planning import price  # noqa: PLC0415 - of this option alone
     from memcore.hardware import find_accelerator  # noqa: PLC0415
 
     name, _, value = text.partition("=")
     try:
-        return find_accelerator(name).id, price(value)
+        return find_accelerator(name).id, positive(value)
     except ConfigError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

@@ -19,7 +19,7 @@ from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError, problems_of
-from memcore.faces.cli.command import EXAMPLE, count, lacking
+from memcore.faces.cli.command import EXAMPLE, count, lacking, positive
 from memcore.faces.cli.fetching import add_fetch, looks_like_a_file, needs_fetch, with_fetched
 from memcore.formats.content import content, described
 from memcore.i18n.page import explanation, label, say, translated
@@ -91,7 +91,7 @@ def add_others(parser: argparse.ArgumentParser) -> None:
         help="another job on the same GPUs; repeatable",
     )  # fmt: skip
     parser.add_argument(
-        "--taken", type=float, default=0.0, metavar="GIB", help="GiB of each GPU that other processes hold"
+        "--taken", type=positive, default=0.0, metavar="GIB", help="GiB of each GPU that other processes hold"
     )
 
 

@@ -12,7 +12,7 @@ from memcore.config.texts import from_texts
 from memcore.config.training import Training
 from memcore.errors import ConfigError
 from memcore.faces.cli.calibrating import add_assumptions
-from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json, share, width
+from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, positive, print_json, share, width
 from memcore.faces.cli.describing import add_config, add_others, config_of, jobs_with
 from memcore.faces.render.fitting import fitting_data, fitting_text
 from memcore.faces.render.plans import plans_brief, plans_data, plans_text
@@ -49,7 +49,7 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         help="tokens of one optimizer step of the whole job, such as 4M",
     )  # fmt: skip
     parser.add_argument(
-        "--price", type=price, metavar="PRICE", help="price of a GPU-hour, in any currency; needs --tokens"
+        "--price", type=positive, metavar="PRICE", help="price of a GPU-hour, in any currency; needs --tokens"
     )
     written = [name for name, tool in TOOLS.items() if not tool.read_only]
     parser.add_argument(
@@ -60,17 +60,6 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     parser.add_argument(
         "--plans", type=count, default=KEEP, metavar="N", help=Message("how many plans to show (default: {})", KEEP)
     )
-
-
-def price(text: str) -> float:
-    """Return a price; argparse says what is wrong with any other text."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
-        raise argparse.ArgumentTypeError(Message("expected a number above 0, such as 2.5, found {!r}", text))
-    return found
 
 
 def _plan(options: argparse.Namespace) -> int:
