@@ -36,7 +36,7 @@ def _estimate_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> 
 
 def _estimate(options: argparse.Namespace) -> int:
     config = config_of(options)
-    others = jobs_with(options)
+    others = jobs_with(options, config)
     if others or options.taken:
         return _shared(config, others, options)
     if is_serving(config):
@@ -63,14 +63,19 @@ def _estimate_serving(config: Config, options: argparse.Namespace) -> int:
 
 def _shared(config: Config, others: Mapping[str, Config], options: argparse.Namespace) -> int:
     from memcore.faces.render.sharing import shared_data, shared_text  # noqa: PLC0415 - of several jobs alone
+    from memcore.faces.render.together import together_brief  # noqa: PLC0415
+    from memcore.questions.planning.together import plan_together  # noqa: PLC0415
     from memcore.questions.sharing import share  # noqa: PLC0415
 
     names = [*(options.config or [str(options.model)])[:1], *others]
-    found = share(config, *others.values(), taken=int(options.taken * 2**30))
+    jobs, taken = [config, *others.values()], int(options.taken * 2**30)
+    found = share(*jobs, taken=taken)
     if options.json:
         print_json(shared_data(found, names))
     else:
         print(shared_text(found, names), end="")
+    if found.fits is False and not options.json:
+        print("", *together_brief(plan_together(*jobs, taken=taken)), sep="\n")
     return DOES_NOT_FIT if found.fits is False else FITS
 
 

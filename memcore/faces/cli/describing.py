@@ -19,6 +19,7 @@ from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError, problems_of
+from memcore.estimation import is_serving
 from memcore.faces.cli.command import EXAMPLE, count, lacking, positive
 from memcore.faces.cli.fetching import add_fetch, looks_like_a_file, needs_fetch, with_fetched
 from memcore.formats.content import content, described
@@ -215,14 +216,21 @@ def config_at(name: str) -> Config:
     return config_of(argparse.Namespace(**{**plain, "config": [name], "set": [], "ignore": None, "fetch": False}))
 
 
-def jobs_with(options: argparse.Namespace) -> dict[str, Config]:
-    """Jobs on the same GPUs by name: those of the link or the sentence of a job, and those of `--with`."""
+def jobs_with(options: argparse.Namespace, config: Config) -> dict[str, Config]:
+    """Jobs on the same GPUs by name: those of the link or the sentence of a job, and those of `--with`.
+
+    A model's name alone is served as the first job serves its own.
+    """
     link = options.config[0] if options.config else ""
     linked = read_fragment(link).others if LINK.search(link) else ()
     named = {f"{WITH} {number}": each for number, each in enumerate(linked, 1)}
     said = _question(link) if not options.sources else None
     told = {} if said is None else {name: _of_model(said, name) for name in said.others}
-    return {**named, **told, **{name: config_at(name) for name in options.others}}
+    serves = is_serving(config)
+    others = {
+        name: config.changed({MODEL: name}) if serves and known(name) else config_at(name) for name in options.others
+    }
+    return {**named, **told, **others}
 
 
 def _of_model(question: Question, name: str) -> Config:

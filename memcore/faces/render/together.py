@@ -35,6 +35,12 @@ def together_text(found: PlannedTogether, width: int = WIDTH) -> str:
     return "\n".join(lines) + "\n"
 
 
+def together_brief(found: PlannedTogether) -> list[str]:
+    """Return what follows jobs that do not fit together: a line for each plan."""
+    rows = [(format_bytes(each.shared.expected), _title(each)) for each in found.plans]
+    return [say("cli-ways"), *(f"  {line}" for line in table(rows, right=(0,)))] if rows else []
+
+
 def _title(each: Together) -> str:
     return "; ".join(f"{job.found.job.model.name}: {title_of(job)}" for job in each.jobs)
 
