@@ -132,7 +132,6 @@ def test_the_page_adds_jobs_up(language):
 @pytest.mark.parametrize(
     ("models", "gpu", "given_up", "binds"),
     [
-        (("qwen3-4b", "qwen3-1.7b"), {"accelerator": "l40s"}, "same", False),
         (("llama-3.1-8b", "qwen2.5-7b"), {"accelerator": "rtx-4090"}, "quantized", False),
         (("qwen3-8b", "qwen3-14b"), {"accelerator": "rtx-4090", "num_gpus": 2}, "hardware", True),
     ],
