@@ -9,6 +9,7 @@ from itertools import product
 from math import ceil
 
 from memcore import registry
+from memcore.config.defaults import value_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
@@ -157,9 +158,17 @@ class _Variant:
 
     def proposal(self, found: Found, tier: str) -> Proposal:
         """Return the variant as a plan of its job; `found` has its part of what is left over."""
-        way = str(found.job.config.get(EngineSettings.type) or "")
-        way = found.job.title if isinstance(found, ServingEstimate) else way
-        return Proposal(way, "", tier, self.first, found, (*self.knobs, *_part_of(found)), None, None, safe=True)
+        return Proposal(
+            _way_of(found), "", tier, self.first, found, (*self.knobs, *_part_of(found)), None, None, safe=True
+        )
+
+
+def _way_of(found: Found) -> str:
+    """Return what runs a job, in the words of plans."""
+    if isinstance(found, ServingEstimate):
+        return found.job.title
+    engine = value_of(found.job.config, found.assumptions, EngineSettings.type) or "none"
+    return str(registry.own(str(engine), "knobs", "WAYS")[0].title)
 
 
 def _plans(asked: Shared, extra: tuple[Knob, ...] = ()) -> Iterator[Together]:
