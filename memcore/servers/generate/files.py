@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
+from memcore.servers.generate.script import script_of
 from memcore.serving.inference import Inference
 
 GENERATE = Tool(
     name="generate",
     title="generate() of transformers",
-    syntax="argv",
+    syntax="python",
     engines=("transformers",),
-    program="generate()",
+    launch="python {file}",
     prefixes=("generate()",),
     tells=("max_new_tokens",),
     model="model",
@@ -28,7 +29,7 @@ GENERATE = Tool(
         Key(path=Inference.batch_size, name="batch_size"),
     ),
     ignored=("attn_implementation",),
-    read_only=True,
+    code=script_of,
     source="transformers, generation/configuration_utils.py",
 )
 TOOLS = (GENERATE,)
