@@ -40,7 +40,7 @@ from memcore.tools.own_keys import (
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
 from memcore.tools.sharding import SEVERAL, of_packing, of_trl, sharded
 from memcore.tools.targets import targets
-from memcore.tools.towers import FREEZES, TRAINABLE, adapted_too, trained_by_script, trained_parts
+from memcore.tools.towers import FREEZES, TRAINABLE, adapted_parts, trained_by_script, trained_parts
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
 OFFLOADED, LOSS, LIGER = "*offloaded", "*loss", "*liger_kernels"
@@ -253,7 +253,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
         rank = normalized.pop("oft_rank", 0)
         normalized = {"oft_target": "all", **normalized, **({"lora_rank": rank} if rank else {})}
     if kind != "full":
-        notes = (*notes, *adapted_too("llama-factory", normalized, found.get("model_name_or_path")))
+        normalized |= adapted_parts("llama-factory", normalized, found.get("model_name_or_path"))
     with_projections(normalized)
     with_width(normalized)
     of_bitsandbytes(normalized)

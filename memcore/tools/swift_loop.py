@@ -15,7 +15,7 @@ from memcore.tools.methods import METHOD, SWIFT_KEYS, of_swift_method
 from memcore.tools.sharding import SEVERAL, sharded
 from memcore.tools.swift_releases import of_two
 from memcore.tools.targets import targets
-from memcore.tools.towers import adapted_too, trained_parts
+from memcore.tools.towers import adapted_parts, trained_parts
 
 _USUAL = DEFAULTS["ms-swift"]
 _ZERO_FILES: Mapping[str, tuple[int, bool]] = {
@@ -140,7 +140,8 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
     if kind != "full":
         adapted, foreign = _of_tuner(str(kind), normalized)
         normalized = dict(adapted)
-        notes = (*notes, *foreign, *adapted_too("ms-swift", normalized, found.get("model")))
+        normalized |= adapted_parts("ms-swift", normalized, found.get("model"))
+        notes = (*notes, *foreign)
         normalized["target_modules"] = targets(normalized["target_modules"])
         if normalized["target_modules"] == "all-linear":
             normalized["target_modules"] = linear_alone(found.get("model")) or "all-linear"
