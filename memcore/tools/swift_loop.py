@@ -12,6 +12,7 @@ from memcore.messages import Message, joined
 from memcore.tools.launchers import DEVICES, launched, visible
 from memcore.tools.loops import DEFAULTS, PRECISION, SHARDED, attention_kernel, linear_alone, with_trainer_liger
 from memcore.tools.methods import METHOD, SWIFT_KEYS, of_swift_method
+from memcore.tools.own_keys import SWIFT_PROJECTS, with_projections
 from memcore.tools.sharding import SEVERAL, sharded
 from memcore.tools.swift_releases import of_two
 from memcore.tools.targets import targets
@@ -124,6 +125,7 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
     for name, usual in _BITS.items():
         if name in normalized and normalized[name] == usual:
             del normalized[name]
+    with_projections(normalized, SWIFT_PROJECTS, 128)
     attention_kernel(normalized, "attn_impl")
     with_trainer_liger(normalized, fuses=not method)
     dtype = str(found.get("torch_dtype", "bfloat16"))

@@ -453,7 +453,7 @@ def trainable_parts(read: Defaults, model: Model) -> Model:
     parts = tuple(names_of(given))
     at_linears = ADAPTER_KINDS[_kind(read)].attached_to == LINEAR_LAYERS if model.network.adapted else None
     if model.network.adapted and not (at_linears and LANGUAGE_MODEL in parts):
-        message = "found {!r}; with an adapter, only the adapter is trained; allowed: {}, with {}"
+        message = "found {!r}; with an adapter, only the adapter is trained; allowed: {}, or this with {}"
         read.refuse(path, message, given, LANGUAGE_MODEL, joined(", ", SEEING))
     if LANGUAGE_MODEL in parts:
         return _without_towers(read, model, parts)

@@ -82,9 +82,10 @@ _UPCASTING = ("llama-factory", "openrlhf")
 """Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
 _AS_THEY_ARE = ("torchtune", "verl", "open-instruct", "nemo-automodel")
 """Frameworks whose models return logits in the dtype of the compute."""
-_TAUGHT: Mapping[str, str] = {"trl": "jensen", "nemo-automodel": "forward-kl"}
-"""How frameworks distill: with the generalized Jensen-Shannon divergence of fp32 logits (trl, experimental/gkd), or
-with the forward divergence next to the cross-entropy (NeMo Automodel, recipes/llm/kd.py); others as torchtune does."""
+_TAUGHT: Mapping[str, str] = {"trl": "jensen", "ms-swift": "jensen-in-chunks", "nemo-automodel": "forward-kl"}
+"""How frameworks distill: with the generalized Jensen-Shannon divergence of all fp32 logits (trl, experimental/gkd) or
+of chunks of tokens (ms-swift, rlhf_trainers/gkd_loss.py), or with the forward divergence next to the cross-entropy
+(NeMo Automodel, recipes/llm/kd.py); others as torchtune does."""
 _STREAMS_WORDS: Release = (5, 8)
 """The first release of transformers after Liger 0.8 (April 30, 2026), whose loss of GRPO streams words."""
 _LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear", "fused-head")
