@@ -161,8 +161,9 @@ def _tempers(read: Defaults, framework: str, method: Method) -> str:
 
 def _shares(read: Defaults, method: Method | None, framework: str) -> None:
     """Refuse what other methods have; say where the GPU is unknown of which the inference engine keeps a fraction."""
-    if read.given(_OF.reward_model) is not None and (method is None or not method.proximal):
-        read.refuse(_OF.reward_model, "applies to {}, found {!r}", "ppo", read.given(_OF.name) or "sft")
+    generates = method is not None and (method.proximal or method.completes)
+    if read.given(_OF.reward_model) is not None and not generates:
+        read.refuse(_OF.reward_model, "applies to {}, found {!r}", "grpo, ppo", read.given(_OF.name) or "sft")
     distills = method is not None and method.distills
     if read.given(_OF.teacher) is not None and not distills:
         read.refuse(_OF.teacher, "applies to {}, found {!r}", "distill", read.given(_OF.name) or "sft")
