@@ -151,7 +151,9 @@ NPROC_PER_NODE=4 swift rlhf --rlhf_type gkd --model Qwen/Qwen2.5-7B --teacher_mo
     --tuner_type full --max_length 2048 --max_completion_length 512 --deepspeed zero3
 """
 SWIFT_GALORE = "swift sft --model Qwen/Qwen2.5-7B-Instruct --tuner_type full --use_galore true --galore_rank 64\n"
-SWIFT_INFER = "swift infer --model Qwen/Qwen2.5-7B-Instruct --infer_backend pt --max_batch_size 4 --max_new_tokens 512\n"
+SWIFT_INFER = (
+    "swift infer --model Qwen/Qwen2.5-7B-Instruct --infer_backend pt --max_batch_size 4 --max_new_tokens 512\n"
+)
 
 WANTED = {
     SWIFT_TOWERS: {"training.trainable": ["language-model", "tower", "projector"], "training.adapter.rank": 8},
@@ -712,7 +714,10 @@ def test_what_a_file_says_is_estimated(text):
     [
         (GENERATES, "which does not train"),
         (MEGATRON_DPO.replace("rlhf_type dpo", "rlhf_type gkd"), "other methods are not supported yet"),
-        (TOWERS.replace("vision_lora", "use_backbone_lora 8 --x"), "adapters of another rank on the tower are not supp"),
+        (
+            TOWERS.replace("vision_lora", "use_backbone_lora 8 --x"),
+            "adapters of another rank on the tower are not supp",
+        ),
     ],
 )
 def test_what_is_refused_by_reason(text, words):

@@ -215,7 +215,9 @@ def outside_names(network: Network, parts: Collection[str]) -> list[str]:
     found: dict[str, None] = {}
     for tower in network.towers:
         layers = [each for run in tower.runs for layer in run for each in _linears(layer)] if "tower" in parts else []
-        outer = (each.name.removesuffix(".weight") for each in tower.outer_weights if each.linear and each.kind in parts)
+        outer = (
+            each.name.removesuffix(".weight") for each in tower.outer_weights if each.linear and each.kind in parts
+        )
         found |= dict.fromkeys(name.rpartition(".")[2] for name in (*(each.name for each in layers), *outer))
     return list(found)
 

@@ -570,8 +570,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     attention_kernel(normalized, "attn_implementation")
     if method or "source_max_len" in found:
         notes = (*notes, *of_two_lengths(normalized))
-    on_towers(normalized)
-    notes = (*notes, *of_packing(normalized))
+    notes = (*notes, *on_towers(normalized), *of_packing(normalized))
     with_trainer_liger(normalized, fuses=not method)
     with_width(normalized)
     with_unsloth(normalized)

@@ -164,7 +164,8 @@ def of_llava(found: Mapping[str, Any]) -> Mapping[str, Any]:
         found = {"use_flash_attn": True, **found}
     if not is_set(found.get("lora_enable")):
         return found
-    return {"lora_r": 64, "lora_target_modules": "all-linear", **found}
+    rank = {} if "lora_rank" in found else {"lora_r": 64}
+    return {**rank, "lora_target_modules": "all-linear", **found}
 
 
 PICTURE_KEYS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memcore.errors import UnsupportedError
+from memcore.messages import Message, joined
 from memcore.networks.network import LANGUAGE_MODEL
 from memcore.tools.launchers import is_set
 from memcore.tools.towers import TOWER, TRAINABLE, sees
@@ -37,8 +38,8 @@ def with_unsloth(normalized: dict[str, Any]) -> None:
         normalized |= {IMPLEMENTATION: "unsloth", EXPANDABLE: True}
 
 
-def on_towers(normalized: dict[str, Any]) -> None:
-    """Say that the tower has adapters too, where a script's own key asks for them.
+def on_towers(normalized: dict[str, Any]) -> tuple[Message, ...]:
+    """Say that the tower has adapters too, where a script's own key asks for them; note what trains in full next to them.
 
     Sources: unsloth 2026.7, models/vision.py (`get_peft_regex`); 2U1/Qwen-VL-Series-Finetune, src/params.py
     (`vision_lora`). Raises UnsupportedError for keys that give the tower's adapters a rank of their own.
@@ -50,8 +51,13 @@ def on_towers(normalized: dict[str, Any]) -> None:
     asked = [is_set(normalized.pop(name, False)) for name in _TOO]
     if any(asked) and sees(normalized.get("model_name_or_path")):
         normalized[TRAINABLE] = [LANGUAGE_MODEL, *TOWER]
+    opened = [name for name in _FREEZING if normalized.get(name) in _OFF[:3]]
+    message = "{}: trains in full next to the adapters, which is not counted"
+    return (Message(message, joined(", ", opened)),) if opened and is_set(normalized.get("use_peft")) else ()
 
 
+_FREEZING = ("freeze_vision_tower", "freeze_merger", "freeze_projector")
+"""Parts that 2U1's scripts train as they are, without adapters of their own (src/train/train_sft.py)."""
 _TOO = ("finetune_vision_layers", "vision_lora")
 _OF_OWN_RANK = ("use_backbone_lora", "tower_lora")
 """Keys of widespread scripts (InternVL, internvl_chat_finetune.py)."""

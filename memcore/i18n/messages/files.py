@@ -363,6 +363,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "合并为一份配置，后面的文件优先：{names}"
     ),
     "defaults lists files that were not given: {names}": "defaults 中列出的文件没有给出：{names}",
+    "{keys}: trains in full next to the adapters, which is not counted": "{keys:s}：与适配器一起完整训练，未计入",
     "adapters of another rank on the tower are not supported yet": "暂不支持视觉塔上秩不同的适配器",
     "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's, up to max_length": (
         "dataset_kwargs.skip_prepare_dataset：序列与数据一样长，至多 max_length"
