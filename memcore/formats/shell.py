@@ -198,9 +198,7 @@ class _Script:
         """The whole text."""
         while self.at < len(self.text):
             sign = self.text[self.at]
-            next_line = (
-                _NEXT_LINE.match(self.text, self.at) if sign == "\\" or self.text[self.at - 1] in " \t\r" else None
-            )
+            next_line = _NEXT_LINE.match(self.text, self.at)
             if next_line:
                 self.at = next_line.end()
             elif sign in " \t\r":

@@ -214,11 +214,11 @@ def outside_names(network: Network, parts: Collection[str]) -> list[str]:
     """Return the last parts of the names of linear layers in towers (`tower`) and projectors (`projector`)."""
     found: dict[str, None] = {}
     for tower in network.towers:
-        layers = [each for run in tower.runs for layer in run for each in _linears(layer)] if "tower" in parts else []
-        outer = (
-            each.name.removesuffix(".weight") for each in tower.outer_weights if each.linear and each.kind in parts
-        )
-        found |= dict.fromkeys(name.rpartition(".")[2] for name in (*(each.name for each in layers), *outer))
+        runs = tower.runs if "tower" in parts else ()
+        names = [each.name for run in runs for layer in run for each in _linears(layer)]
+        outer = [each for each in tower.outer_weights if each.linear and each.kind in parts]
+        names += [each.name.removesuffix(".weight") for each in outer]
+        found |= dict.fromkeys(name.rpartition(".")[2] for name in names)
     return list(found)
 
 

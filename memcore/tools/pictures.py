@@ -39,7 +39,7 @@ def with_unsloth(normalized: dict[str, Any]) -> None:
 
 
 def on_towers(normalized: dict[str, Any]) -> tuple[Message, ...]:
-    """Say that the tower has adapters too, where a script's own key asks for them; note what trains in full next to them.
+    """Say that the tower has adapters too, where a script's own key asks for them; note what else trains in full.
 
     Sources: unsloth 2026.7, models/vision.py (`get_peft_regex`); 2U1/Qwen-VL-Series-Finetune, src/params.py
     (`vision_lora`). Raises UnsupportedError for keys that give the tower's adapters a rank of their own.

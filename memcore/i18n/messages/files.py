@@ -260,7 +260,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "各层分布在同一进程的多块 GPU 上，暂不支持"
     ),
     "set NPROC_PER_NODE to {count}": "请将 NPROC_PER_NODE 设为 {count}",
-    "a teacher that is the model itself, or behind a server, is not supported yet": "暂不支持以模型自身或服务器作为教师模型",
+    "a teacher that is the model itself, or behind a server, is not supported yet": (
+        "暂不支持以模型自身或服务器作为教师模型"
+    ),
     "a teacher in host memory is not supported yet": "暂不支持放在主机内存中的教师模型",
     "teacher_deepspeed: the teacher is counted as sharded as the model is": (
         "teacher_deepspeed：教师模型按与模型相同的切分方式计入"

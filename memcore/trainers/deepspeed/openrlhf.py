@@ -133,7 +133,7 @@ _ALONE = "ppo"
 
 
 def _together(normalized: dict[str, Any], notes: list[str]) -> None:
-    """All models on each GPU: the critic, and next to it the reference and the reward model unless they are offloaded."""
+    """All models on each GPU: the critic, and the reference and the reward model unless they are offloaded."""
     normalized[_CRITIC] = True
     notes.append("the critic stays on the GPU during the actor's update, and is counted as large as the actor")
     if normalized.pop("--ref_reward_offload", False):
@@ -298,7 +298,8 @@ OPENRLHF = Tool(
     normalized=_normalized,
     settles=(*_FORMER, *FREEZES["openrlhf"].keys, "--bf16", "--flash_attn", "--ds.param_dtype",
              "--actor.*", "--algo.*", "--train.*", "--vllm.*",
-             "--model.*", "--ref.offload", "--ref_reward_offload", "--remote_rm_url", "--prompt_max_len", "--generate_max_len", "--ds.lora*"),
+             "--model.*", "--ref.offload", "--ref_reward_offload", "--remote_rm_url",
+             "--prompt_max_len", "--generate_max_len", "--ds.lora*"),
     batch="--train.batch_size",
     defaults={EngineSettings.zero_stage: 2},
     vocabulary=("openrlhf",),
