@@ -154,8 +154,42 @@ SWIFT_GALORE = "swift sft --model Qwen/Qwen2.5-7B-Instruct --tuner_type full --u
 SWIFT_INFER = (
     "swift infer --model Qwen/Qwen2.5-7B-Instruct --infer_backend pt --max_batch_size 4 --max_new_tokens 512\n"
 )
+NEMO_1 = """\
+trainer: {devices: 4, num_nodes: 8, precision: bf16}
+exp_manager: {name: megatron_gpt}
+model:
+  micro_batch_size: 16
+  global_batch_size: 512
+  encoder_seq_length: 1024
+  max_position_embeddings: ${.encoder_seq_length}
+  num_layers: 24
+  hidden_size: 1024
+  ffn_hidden_size: 4096
+  num_attention_heads: 16
+  tokenizer: {library: megatron, type: GPT2BPETokenizer}
+  megatron_amp_O2: true
+  optim: {name: distributed_fused_adam}
+"""
+AXOLOTL_GPTQ = """\
+base_model: TheBloke/Llama-2-7B-GPTQ
+gptq: true
+adapter: lora
+lora_r: 8
+sequence_len: 4096
+micro_batch_size: 1
+"""
 
 WANTED = {
+    NEMO_1: {
+        "engine.type": "megatron",
+        "engine.distributed_optimizer": True,
+        "hardware.num_gpus": 32,
+        "training.micro_batch_size": 16,
+        "training.gradient_accumulation_steps": 1,
+        "training.sequence_length": 1024,
+        "training.precision": "bf16-mixed",
+    },
+    AXOLOTL_GPTQ: {"training.quantization": "gptq", "training.adapter.rank": 8},
     SWIFT_TOWERS: {"training.trainable": ["language-model", "tower", "projector"], "training.adapter.rank": 8},
     SWIFT_GKD: {
         "training.method.name": "distill",

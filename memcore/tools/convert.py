@@ -371,7 +371,6 @@ def _tells(found: Mapping[str, Any], key: str, values: str) -> bool:
 
 
 _COMPOSED: Mapping[str, str] = {
-    "exp_manager": "NeMo 1 configs are not supported yet; describe the job with flags and --engine megatron",
     "recipe_args.target_model_name_or_path": "NeMo Automodel trains a draft model for speculative decoding with it, "
     "which is not supported yet; to serve the model with one, set --speculative-method and --draft",
     "defaults": "Hydra composes these files into one; "
@@ -416,9 +415,6 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
     for tool in TOOLS.values():
         if any(prefix in program for prefix in tool.prefixes):
             return tool
-    first = next(iter(_COMPOSED))
-    if any(name.startswith(f"{first}.") for name in found):
-        raise UnsupportedError(first, _COMPOSED[first])
     known = _tool_by_key(syntax, found) or _by_flags(found)
     if known is not None:
         return known

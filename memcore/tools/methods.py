@@ -342,7 +342,8 @@ def _of_swift_gkd(found: Mapping[str, Any]) -> Told:
         whole = prompt if is_open(prompt) else prompt + _tokens(answer, 512)
         plain["max_length"] = whole
         notes = (*notes, "only the update is counted, not generation")
-    if found.get("teacher_deepspeed") not in (None, found.get("deepspeed")):
+    shards = found.get("deepspeed")
+    if found.get("teacher_deepspeed", shards) != shards:
         notes = (*notes, "teacher_deepspeed: the teacher is counted as sharded as the model is")
     return plain, notes
 

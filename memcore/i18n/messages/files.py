@@ -292,7 +292,13 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "the trainable layers are listed in another file": "要训练的层写在另一个文件中",
     "name them with --trainable": "请用 --trainable 写明",
     "{key:s} names {method:s}, so this method is assumed": "{key:s} 中含有 {method:s}，因此视为使用该方法",
-    "NeMo 1 configs are not supported yet": "暂不支持 NeMo 1 的配置",
+    "NeMo 1 configs of other models than GPTs are not supported yet": "暂不支持 GPT 以外模型的 NeMo 1 配置",
+    "parameters stay in fp32 under autocast, which is not supported yet with Megatron-Core": (
+        "参数在 autocast 下保持 fp32，Megatron-Core 暂不支持"
+    ),
+    "distributed_fused_adam of Apex is counted as Megatron-Core's distributed optimizer": (
+        "Apex 的 distributed_fused_adam 按 Megatron-Core 的分布式优化器计入"
+    ),
     "Megatron-DeepSpeed scripts are not supported yet": "暂不支持 Megatron-DeepSpeed 的脚本",
     "describe the job with flags and --engine {engine:s}": "请用命令行参数和 --engine {engine:s} 描述任务",
     "its settings are in another file, which it only names: {files:s}": (

@@ -267,7 +267,7 @@ def _refuse_others(recipe: Recipe, name: str) -> None:
         "pipeline parallelism": recipe.pipeline is not None,
         "tensor parallelism": recipe.tensor is not None,
         "context parallelism": bool(recipe.ring_turns),
-        "torch.compile": recipe.compiled,
+        "torch.compile": recipe.compiled and name != "dpo",
         Message("training.loss {!r}", recipe.loss.kind): recipe.implementation != "unsloth"
         and recipe.loss.kind not in (*_LOSSES, *(["chunked"] if name == "distill" else [])),
     }
