@@ -263,6 +263,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "a teacher that is the model itself, or behind a server, is not supported yet": (
         "暂不支持以模型自身或服务器作为教师模型"
     ),
+    "{flag}: FP8 weights are the rollout engine's": "{flag}：FP8 权重属于 rollout 引擎",
+    "those that train are counted in bf16": "训练的权重按 bf16 计入",
     "a teacher in host memory is not supported yet": "暂不支持放在主机内存中的教师模型",
     "teacher_deepspeed: the teacher is counted as sharded as the model is": (
         "teacher_deepspeed：教师模型按与模型相同的切分方式计入"
