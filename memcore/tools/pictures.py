@@ -8,7 +8,7 @@ from memcore.errors import UnsupportedError
 from memcore.messages import Message, joined
 from memcore.networks.network import LANGUAGE_MODEL
 from memcore.tools.launchers import is_set
-from memcore.tools.towers import TOWER, TRAINABLE, sees
+from memcore.tools.towers import TOWER, TRAINABLE, reached, sees
 
 IMPLEMENTATION, EXPANDABLE = "*implementation", "*expandable_segments"
 _OFF = (False, "false", "False", "no", None, 0, "0")
@@ -48,12 +48,15 @@ def on_towers(normalized: dict[str, Any]) -> tuple[Message, ...]:
     if own is not None:
         message = "adapters of another rank on the tower are not supported yet; leave it out to run without it"
         raise UnsupportedError.of_value(own, normalized[own], message)
+    model, adapted = normalized.get("model_name_or_path"), is_set(normalized.get("use_peft"))
+    if adapted and not {*_TOO, *_FREEZING} & set(normalized):
+        return reached("lora_target_modules", normalized.get("lora_target_modules"), model)
     asked = [is_set(normalized.pop(name, False)) for name in _TOO]
-    if any(asked) and sees(normalized.get("model_name_or_path")):
+    if any(asked) and sees(model):
         normalized[TRAINABLE] = [LANGUAGE_MODEL, *TOWER]
-    opened = [name for name in _FREEZING if normalized.get(name) in _OFF[:3]]
+    opened = [name for name in _FREEZING if adapted and normalized.get(name) in _OFF[:3]]
     message = "{}: trains in full next to the adapters, which is not counted"
-    return (Message(message, joined(", ", opened)),) if opened and is_set(normalized.get("use_peft")) else ()
+    return (Message(message, joined(", ", opened)),) if opened else ()
 
 
 _FREEZING = ("freeze_vision_tower", "freeze_merger", "freeze_projector")

@@ -9,11 +9,14 @@ from typing import Any
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import MemcoreError, UnsupportedError
+from memcore.messages import Message
+from memcore.networks.adapters import ALL, outside_names
 from memcore.networks.catalog import find_model
 from memcore.networks.nearest import outside_layers, seeing
 from memcore.networks.network import LANGUAGE_MODEL, SEEING
 from memcore.records import dataclass
 from memcore.tools.launchers import is_set
+from memcore.tools.targets import targets
 
 TRAINABLE = "*trainable"
 TOWER, PROJECTOR = ("tower",), ("projector",)
@@ -122,6 +125,21 @@ def adapted_parts(tool: str, keys: dict[str, Any], model: object) -> dict[str, A
     left = _frozen(tool, keys, model)
     opened = [part for part in SEEING if part not in left] if sees(model) else []
     return {TRAINABLE: [LANGUAGE_MODEL, *opened]} if opened else {}
+
+
+def reached(key: str, named: object, model: object) -> tuple[Message, ...]:
+    """Return a note where PEFT finds linear layers of towers and projectors by the names that a key has for adapters.
+
+    A pattern that stands within `language_model` finds none. Source: peft 0.21, tuners/tuners_utils.py
+    (`check_target_module_exists`: the ends of names; `_maybe_include_all_linear_layers`).
+    """
+    if not named or "language_model" in str(named) or not sees(model):
+        return ()
+    listed, there = targets(named), {*outside_names(find_model(model).network, SEEING)}
+    if listed != ALL and not (isinstance(listed, list) and there & {*listed}):
+        return ()
+    said = "{}: PEFT adapts layers of towers and projectors by these names too; count them with --trainable {}"
+    return (Message(said, key, ",".join((LANGUAGE_MODEL, *SEEING))),)
 
 
 def _frozen(tool: str, keys: dict[str, Any], model: object) -> set[str]:
