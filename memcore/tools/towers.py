@@ -133,7 +133,7 @@ def reached(key: str, named: object, model: object) -> tuple[Message, ...]:
     A pattern that stands within `language_model` finds none. Source: peft 0.21, tuners/tuners_utils.py
     (`check_target_module_exists`: the ends of names; `_maybe_include_all_linear_layers`).
     """
-    if not named or "language_model" in str(named) or not sees(model):
+    if not named or "language_model" in str(named) or not isinstance(model, str) or not sees(model):
         return ()
     listed, there = targets(named), {*outside_names(find_model(model).network, SEEING)}
     if listed != ALL and not (isinstance(listed, list) and there & {*listed}):

@@ -295,8 +295,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "name them with --trainable": "请用 --trainable 写明",
     "{key:s} names {method:s}, so this method is assumed": "{key:s} 中含有 {method:s}，因此视为使用该方法",
     "NeMo 1 configs of other models than GPTs are not supported yet": "暂不支持 GPT 以外模型的 NeMo 1 配置",
-    "parameters stay in fp32 under autocast, which is not supported yet with Megatron-Core": (
-        "参数在 autocast 下保持 fp32，Megatron-Core 暂不支持"
+    "megatron_amp_O2 is off: parameters in fp32 with autocast's copies in 16 bits are counted as parameters in 16 bits "
+    "with a copy in fp32, which are as many bytes": (
+        "megatron_amp_O2 关闭：fp32 参数及 autocast 的 16 位副本按 16 位参数及 fp32 副本计入，两者字节数相同"
     ),
     "distributed_fused_adam of Apex is counted as Megatron-Core's distributed optimizer": (
         "Apex 的 distributed_fused_adam 按 Megatron-Core 的分布式优化器计入"

@@ -65,6 +65,12 @@ _TARGETS: Mapping[str, tuple[str, ...]] = {
     "all": ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"),
 }  # fmt: skip
 _PRECISIONS: Mapping[str, str] = {"bf16": "--bf16", "bf16-mixed": "--bf16", "16": "--fp16", "16-mixed": "--fp16"}
+_UNMAIN = (
+    "megatron_amp_O2 is off: parameters in fp32 with autocast's copies in 16 bits are counted as parameters in 16 bits "
+    "with a copy in fp32, which are as many bytes"
+)
+"""4 bytes of parameters, 4 of gradients, 8 of states and 2 of the copy that each layer keeps for its backward pass
+(megatron/core/tensor_parallel/layers.py, `LinearWithGradAccumulationAndAsyncCommunication`: `custom_fwd`)."""
 _LORA, _PLACES = "model.peft.lora_tuning.", "*targets"
 _OFF = (None, False, "", "null")
 _HARMLESS = re.compile(
@@ -150,8 +156,7 @@ def _steps(found: Mapping[str, Any], model: Mapping[str, Any], notes: list[Messa
         raise UnsupportedError.of_value("model.optim.name", name, joined(", ", _OPTIMIZERS))
     split = _OPTIMIZERS[name]
     if word is not None and not (split or is_set(model.get("megatron_amp_O2"))):
-        message = "parameters stay in fp32 under autocast, which is not supported yet with Megatron-Core"
-        raise UnsupportedError.of_value("model.megatron_amp_O2", False, message)
+        notes.append(_UNMAIN)
     flags |= {word: True} if word else {}
     flags |= {"--use-distributed-optimizer": True} if split else {"--accumulate-allreduce-grads-in-fp32": True}
     if name == "distributed_fused_adam":
