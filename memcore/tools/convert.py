@@ -392,7 +392,7 @@ def _listed(value: Any) -> Any:
     return said or value
 
 
-_FILES = re.compile(r"(?<!\S)[\w./$-]{1,200}\.(?:ya?ml|toml)(?!\S)")
+_FILES = re.compile(r"(?<!\S)[\w./$-]{1,200}\.(?:ya?ml|toml|sh)(?!\S)")
 _FILE_FLAGS = ("--job.config_file", "--config_file", "--config", "--config-file", "--recipe", "config")
 _ELSE = re.compile(r"\bpython|\.py\b|\b(?:torchrun|deepspeed|accelerate)\b")
 """Programs whose flags are a script's own."""
