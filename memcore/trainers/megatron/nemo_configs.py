@@ -7,9 +7,9 @@ megatron_gpt_model}.py, nemo/core/optim/optimizer_with_main_params.py, nemo/coll
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from memcore.config.hardware import Hardware
@@ -26,7 +26,7 @@ _SAME = (
     "sequence_parallel micro_batch_size global_batch_size num_layers hidden_size ffn_hidden_size num_attention_heads "
     "num_query_groups kv_channels max_position_embeddings position_embedding_type normalization hidden_dropout "
     "attention_dropout make_vocab_size_divisible_by qk_layernorm moe_router_topk moe_grouped_gemm "
-    "moe_token_dispatcher_type moe_router_load_balancing_type moe_shared_expert_intermediate_size cpu_offloading"
+    "moe_token_dispatcher_type moe_router_load_balancing_type moe_shared_expert_intermediate_size"
 )
 _RENAMED: Mapping[str, str] = {
     **{name: name for name in _SAME.split()},
@@ -73,18 +73,26 @@ _UNMAIN = (
 (megatron/core/tensor_parallel/layers.py, `LinearWithGradAccumulationAndAsyncCommunication`: `custom_fwd`)."""
 _LORA, _PLACES = "model.peft.lora_tuning.", "*targets"
 _OFF = (None, False, "", "null")
-_HARMLESS = re.compile(
-    r"^(?:name|restore_from_path|s3_checkpointing|exp_manager|defaults|hydra|run|cluster|datasets?|trainer)\b|^model\.(?:"
-    r"seed|restore_from|resume|save_nemo|mcore_gpt|skip_train|init_method|use_scaled_init|layernorm_epsilon|"
-    r"do_layer_norm|pre_process|post_process|headscale|transformer_block_type|openai_gelu|normalize_attention|"
-    r"attention_type|overlap_p2p|batch_p2p|seq_len_interpolation|scale_positional|drop_layers|reset_lr|tokenizer|"
-    r"native_amp|hysteresis|fp16_lm_cross|grad_allreduce|grad_div|bias_dropout|get_attention_mask|use_cpu_init|onnx|"
-    r"apex|gradient_as_bucket|sync_batch|nccl|validation|dist_ckpt|fp8|reduce_amax|use_emha|ub_tp|cpu_offloading|"
-    r"sharp|enable_megatron|megatron_timer|data|nsys|optim|gc_interval|precision|answer_only|ffn_dropout|peft|"
-    r"apply_query|rotary_base|moe_aux|moe_z|target|num_micro_batches|activations_checkpoint_layers|inference|"
-    r"rampup|fsdp_|steerlm|regression|output_sequence|use_avg_pool|force_head|dpo|freeze|fc1|label|megatron_amp"
-    r")"
+_HARMLESS = (
+    "seed restore_from resume save_nemo skip_train init_method use_scaled_init layernorm_epsilon do_layer_norm "
+    "pre_process post_process openai_gelu normalize_attention overlap_p2p batch_p2p seq_len_interpolation "
+    "scale_positional reset_lr native_amp hysteresis grad_allreduce grad_div bias_dropout get_attention_mask "
+    "use_cpu_init onnx apex gradient_as_bucket sync_batch nccl validation dist_ckpt reduce_amax ub_tp sharp "
+    "enable_megatron megatron_timer nsys gc_interval precision answer_only apply_query rotary_base moe_aux moe_z "
+    "target inference data optim rampup fsdp_ cpu_offloading_"
 )
+"""How keys below `model` begin that no tensor depends on: data, checkpoints, learning rates, logs and schedules."""
+_READ = (
+    "trainer.devices", "trainer.num_nodes", "trainer.precision", "model.optim.name", "model.tokenizer.*", "model.fp8*",
+    "model.peft.*", "model.data.seq_length", "model.data.train_ds.m*", "model.data.train_ds.global_batch_size",
+    "model.megatron_amp_O2", "model.mcore_gpt",
+)  # fmt: skip
+"""Keys that are read together with others."""
+_ONLY: Mapping[str, object] = {
+    "fsdp": False, "transformer_block_type": "pre_ln", "headscale": False, "attention_type": "multihead",
+    "cpu_offloading": False,
+}  # fmt: skip
+"""Keys below `model` with one supported value."""
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
@@ -103,13 +111,13 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     flags |= _network(known) if described else {}
     flags |= _steps(found, model, notes)
     flags |= _adapter(model)
+    own = {f"model.{name}" for name in (*_RENAMED, *_UNLESS, *_ONLY, "activation")}
     unread = {
         key: value
         for key, value in found.items()
-        if not (key.startswith("model.") and key.partition(".")[2] in (*_RENAMED, *_UNLESS, "activation", "fsdp"))
-        and not _HARMLESS.match(key)
+        if key not in own and value not in _OFF and not any(fnmatchcase(key, each) for each in _READ)
     }
-    told, said = arguments({**flags, **{key: value for key, value in unread.items() if value not in _OFF}})
+    told, said = arguments({**flags, **unread})
     return told, (*notes, *said)
 
 
@@ -118,8 +126,9 @@ def _refuse_others(model: Mapping[str, Any]) -> None:
     if not any(name in model for name in ("num_layers", "megatron_amp_O2", "tensor_model_parallel_size")):
         message = "NeMo 1 configs of other models than GPTs are not supported yet"
         raise UnsupportedError("exp_manager", message)
-    if is_set(model.get("fsdp")):
-        raise UnsupportedError.of_value("model.fsdp", True, Message("supported: {!r}", False))
+    for name, only in _ONLY.items():
+        if model.get(name, only) not in (only, *_OFF):
+            raise UnsupportedError.of_value(f"model.{name}", model[name], Message("supported: {!r}", only))
     scheme = str(model.get("peft.peft_scheme") or "none").lower()
     if scheme not in ("none", "null", "lora"):
         raise UnsupportedError.of_value("model.peft.peft_scheme", scheme, Message("supported: {}", "lora, none"))
@@ -211,6 +220,10 @@ NEMO_CONFIGS = replace(
     described=None,
     written=None,
     read_only=True,
+    ignored=(
+        *MEGATRON.ignored, "name", "restore_from_path", "defaults*", "run*", "cluster*", "exp_manager*", "trainer.*",
+        "s3_checkpointing*", "hydra*", *(f"model.{each}*" for each in _HARMLESS.split()),
+    ),
     source="NeMo 1, nemo/collections/nlp/models/language_modeling/megatron_gpt_model.py",
 )  # fmt: skip
 
