@@ -392,7 +392,8 @@ def _listed(value: Any) -> Any:
     return said or value
 
 
-_FILES = re.compile(r"(?<!\S)[\w./$-]{1,200}\.(?:ya?ml|toml|sh)(?!\S)")
+_FILES = re.compile(r"(?<!\S)[\w./$-]{1,200}\.(?:ya?ml|toml)(?!\S)")
+_SHELLS = ("bash", "sh")
 _FILE_FLAGS = ("--job.config_file", "--config_file", "--config", "--config-file", "--recipe", "config")
 _ELSE = re.compile(r"\bpython|\.py\b|\b(?:torchrun|deepspeed|accelerate)\b")
 """Programs whose flags are a script's own."""
@@ -422,6 +423,7 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
         if name in found:
             raise UnsupportedError.of_value(name, _listed(found[name]), why)
     files = list(dict.fromkeys(_FILES.findall(f"{program} {found.get('*', '')}")))
+    files += [each for each in str(found.get("*", "")).split()[:1] if program in _SHELLS and each.endswith(".sh")]
     files += [value for name, value in found.items() if name in _FILE_FLAGS and isinstance(value, str)]
     if files:
         raise ElsewhereError(files, found)
