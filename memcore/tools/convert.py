@@ -423,7 +423,8 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
         if name in found:
             raise UnsupportedError.of_value(name, _listed(found[name]), why)
     files = list(dict.fromkeys(_FILES.findall(f"{program} {found.get('*', '')}")))
-    files += [each for each in str(found.get("*", "")).split()[:1] if program in _SHELLS and each.endswith(".sh")]
+    if program.rpartition(" ")[2] in _SHELLS:
+        files += [each for each in str(found.get("*", "")).split()[:1] if each.endswith(".sh")]
     files += [value for name, value in found.items() if name in _FILE_FLAGS and isinstance(value, str)]
     if files:
         raise ElsewhereError(files, found)

@@ -89,6 +89,8 @@ of chunks of tokens (ms-swift, rlhf_trainers/gkd_loss.py), or with the forward d
 _STREAMS_WORDS: Release = (5, 8)
 """The first release of transformers after Liger 0.8 (April 30, 2026), whose loss of GRPO streams words."""
 _LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear", "fused-head")
+_COMPILES = (("dpo", "torchtune"),)
+"""Methods with layers that a framework compiles one by one, and a loss outside (recipes/full_dpo_distributed.py)."""
 
 
 def method_of(read: Defaults) -> Method | None:
@@ -188,7 +190,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
             read.refuse(_OF.reference, "applies to methods with a reference model, found {!r}", "sft")
         return recipe
     name = str(read.given(_OF.name))
-    _refuse_others(recipe, name)
+    _refuse_others(recipe, name, framework)
     whole, fused, tiled = framework in _WHOLE, _fuses(recipe, name), recipe.loss.kind == "fused-head"
     unsloths = recipe.implementation == "unsloth"
     if fused and (
@@ -253,7 +255,7 @@ def _reference(read: Defaults, model: Model, method: Method) -> str:
     return "" if found == "precomputed" else found
 
 
-def _refuse_others(recipe: Recipe, name: str) -> None:
+def _refuse_others(recipe: Recipe, name: str, framework: str) -> None:
     """Layers and layouts whose steps with further passes are not known."""
     if recipe.implementation not in ("transformers", "liger", "unsloth"):
         raise UnsupportedError(
@@ -267,7 +269,7 @@ def _refuse_others(recipe: Recipe, name: str) -> None:
         "pipeline parallelism": recipe.pipeline is not None,
         "tensor parallelism": recipe.tensor is not None,
         "context parallelism": bool(recipe.ring_turns),
-        "torch.compile": recipe.compiled and name != "dpo",
+        "torch.compile": recipe.compiled and (name, framework) not in _COMPILES,
         Message("training.loss {!r}", recipe.loss.kind): recipe.implementation != "unsloth"
         and recipe.loss.kind not in (*_LOSSES, *(["chunked"] if name == "distill" else [])),
     }
