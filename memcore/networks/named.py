@@ -23,7 +23,7 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"-fp8(?:-kv)?|\.fp8", "fp8"),
     (r"-quantized\.w8a8|-w8a8|-int8-w8a8", "int8"),
     (r"-quantized\.w8a16|-w8a16|-gptq-int8|-gptq-8bit|-awq-8bit|-awq-int8", "w8a16"),
-    (r"-quantized\.w4a16|(?:-qat)?-w4a16(?:-g128|-autoround|-ct)?|-int4-autoround|-autoround(?:-int4)?|-int4", "int4"),
+    (r"-quantized\.w4a16|-w4a16(?:-g128|-autoround|-ct)?|-int4-autoround|-autoround(?:-int4)?|-int4", "int4"),
     (r"-awq(?:-int4|-4bit|-w4a16|-marlin)?(?:-mtp)?|-int4-awq", "awq"),
     (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-gptq-4b-\d+g", "gptq"),
     (r"(?:-text)?-nvfp4(?:a16)?(?:-mtp)?|-fp4", "nvfp4"),
@@ -31,10 +31,10 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"-mxfp8", "mxfp8"),
     (r"(?:-unsloth)?-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4"),
     (r"-bnb-8bit", "int8"),
-    (r"(?:-qat)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)", "gguf"),
+    (r"(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)", "gguf"),
     (r"-bf16|-dequantized|-qat(?:-(?:q4_0|int4))?-unquantized", "bf16"),
 )
-"""How names end, and which format that is."""
+"""How names end, after `-qat` where training knew it, and which format that is."""
 _FROZEN: tuple[tuple[str, str], ...] = (
     (r"-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4-double"),
     (r"-bnb-8bit", "int8"),
@@ -154,7 +154,7 @@ def named(name: str, find: Callable[[str], str | None]) -> Named | None:
 def _by_ending(maker: str, last: str, find: Callable[[str], str | None]) -> Named | None:
     """Return the model and the format behind the last part of a name."""
     for ending, format_ in _ENDINGS:
-        found = re.fullmatch(rf"(.+?)(?:{ending})(?:-v\d)?", last, re.IGNORECASE)
+        found = re.fullmatch(rf"(.+?)(?:-qat)?(?:{ending})(?:-v\d)?", last, re.IGNORECASE)
         base = _base(found[1].replace(":", "-"), find) if found else None
         if base is not None:
             blocks = format_ == "fp8" and maker.lower() in _BLOCKS
