@@ -52,7 +52,7 @@ such repositories are saved with.
 DYNAMIC = re.compile(r"-unsloth-bnb-4bit$", re.IGNORECASE)
 """Repositories that leave some layers in 16 bits (`llm_int8_skip_modules`), each others."""
 _TUNED = re.compile(
-    r"-(?:instruct|it|pt|chat|base|thinking|hf|bf16|fp16|sft|dpo|rlhf|orpo|kto|simpo|cpo|ipo|rdpo|grpo|full|lora|qlora|mixture|merged|"
+    r"-(?:instruct|it|pt|chat|base|thinking|hf|bf16|fp16|sft|dpo|rlhf|orpo|kto|simpo|cpo|ipo|rdpo|grpo|full|lora|qlora|mixture|merged|linearized|"
     r"checkpoints?|finetuned|abliterated|uncensored|heretic|think|terminus|speciale|rope-\d+k)(?:-\d{4})?$|-\d{4}$",
     re.IGNORECASE,
 )

@@ -252,9 +252,6 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "FlashInfer's workspace": "FlashInfer 的工作区",
     "no source states their size": "没有来源说明其大小",
     "the server's default on such a GPU": "服务在这种 GPU 上的默认值",
-    "supported for `swift deploy` and `swift infer`: vllm, sglang, lmdeploy": (
-        "`swift deploy` 和 `swift infer` 支持：vllm、sglang、lmdeploy"
-    ),
     "supported: GPUs": "支持：GPU",
     "SGLang starts, but accepts requests of at most {tokens} tokens": "SGLang 会启动，但每个请求最多 {tokens} 个 token",
     "it starts with gpu_memory_utilization {share}": "gpu_memory_utilization 为 {share} 时可启动",
