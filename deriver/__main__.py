@@ -303,7 +303,8 @@ def _written(name: str, row: dict[str, Any]) -> dict[str, Any]:
     kinds = CONFIG_MAPPING[row["type"]].sub_configs
     auto = sorted(name for name, kind in kinds.items() if kind is AutoConfig)
     names, others = building.older(row["type"], given)
-    kept["fixed"] = {**dict.fromkeys(others), **_of_layers(row, values), **kept["fixed"]}
+    fixed = {**dict.fromkeys(others), **_of_layers(row, values), **kept["fixed"]}
+    kept["fixed"] = {key: value for key, value in fixed.items() if key not in asked}
     kept["names"] = {**names, **kept["names"]}
     if _ties_always(row["type"], given):
         kept["unties"] = True
