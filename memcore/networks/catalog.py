@@ -6,6 +6,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pkgutil import get_data
 from typing import Any
@@ -42,16 +43,31 @@ def listed_name(name: str) -> str:
     return _names().get(name.strip().lower(), name)
 
 
-def full_name(name: str) -> str:
-    """Return the hub id that a name stands for; other repositories, folders and unknown names stay as they are.
+def full_name(name: str, *, serves: bool = False) -> str:
+    """Return the hub id that a name stands for, also to a server; others, folders and unknown names stay as they are.
 
     >>> full_name("gemma-3-27b"), full_name("unsloth/Qwen3-8B"), full_name("Qwen3-8B-AWQ")
     ('google/gemma-3-27b-pt', 'unsloth/Qwen3-8B', 'Qwen3-8B-AWQ')
     """
     found = listed_name(name)
     if found == name and "/" not in name and (meant := named(name)) and meant.format is None:
-        return meant.base
+        return for_serving(meant).base if serves else meant.base
     return found
+
+
+_ANSWERS, _RAW = re.compile(r"[-_](instruct|it|chat)\b", re.IGNORECASE), re.compile(r"-(base|pt)\b", re.IGNORECASE)
+
+
+def for_serving(meant: Named) -> Named:
+    """Return what a short name means to a server: of the models that it may mean, the first that follows instructions.
+
+    >>> for_serving(identified("gemma 3 27b")).base, for_serving(identified("smollm3")).base
+    ('google/gemma-3-27b-it', 'HuggingFaceTB/SmolLM3-3B')
+    """
+    known = (meant.base, *meant.others)
+    tuned = [each for each in known if _ANSWERS.search(each)] or [each for each in known if not _RAW.search(each)]
+    base = next(iter(tuned), meant.base) if meant.others else meant.base
+    return replace(meant, base=base, others=tuple(each for each in known if each != base))
 
 
 MATCHES = (
