@@ -1,12 +1,11 @@
 """Networks of a checkpoint's own code that are known under other names of keys.
 
-Sources: `configuration_ovis.py`, `modeling_ovis.py` (`BaseVisualTokenizer.__init__`) and `modeling_aimv2.py` in
-AIDC-AI/Ovis2-8B; `configuration_vlm.py` in naver-hyperclovax/HyperCLOVAX-SEED-Think-32B; transformers 5.23,
-models/blt, models/ovis2, models/hyperclovax_vision_v2, models/got_ocr2 and models/qwen3_asr; `modeling_GOT.py` in
-stepfun-ai/GOT-OCR2_0;
-`modeling_emu3.py` in BAAI/Emu3-Chat and BAAI/Emu3.5; `modeling_llada.py` in
-GSAI-ML/LLaDA-8B-Instruct; vllm 0.33, models/ovis.py,
-models/opencua.py and models/hyperclovax_vision_v2.py.
+Sources: `modeling_interns1_pro.py` in internlm/Intern-S1-Pro; `configuration_ovis.py`, `modeling_ovis.py`
+(`BaseVisualTokenizer.__init__`) and `modeling_aimv2.py` in AIDC-AI/Ovis2-8B; `configuration_vlm.py` in
+naver-hyperclovax/HyperCLOVAX-SEED-Think-32B; transformers 5.23, models/blt, models/ovis2,
+models/hyperclovax_vision_v2, models/got_ocr2 and models/qwen3_asr; `modeling_GOT.py` in stepfun-ai/GOT-OCR2_0;
+`modeling_emu3.py` in BAAI/Emu3-Chat and BAAI/Emu3.5; `modeling_llada.py` in GSAI-ML/LLaDA-8B-Instruct; vllm 0.33,
+models/ovis.py, models/opencua.py and models/hyperclovax_vision_v2.py.
 """
 
 from __future__ import annotations
@@ -102,6 +101,17 @@ def _part(config: Config, key: str, path: str = "") -> Config:
     if not isinstance(found, Mapping):
         raise ConfigError.at(f"model.{path}{key}", "missing; add the part of the configuration that has this name")
     return found
+
+
+def interns1_pro(config: Config) -> Config:
+    """Intern-S1-Pro: Qwen3-VL's network without features of earlier layers; its rotation's coefficients are buffers."""
+    text, tower = _part(config, "text_config"), _part(config, "vision_config")
+    return {
+        **{key: value for key, value in config.items() if key not in ("architectures", "auto_map")},
+        "model_type": "qwen3_vl_moe",
+        "text_config": {**text, "model_type": "qwen3_vl_moe_text"},
+        "vision_config": {"deepstack_visual_indexes": [], **tower, "model_type": "qwen3_vl_moe_vision"},
+    }
 
 
 def opencua(config: Config) -> Config:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from memcore.errors import ConfigError
 from memcore.messages import Message, joined
 from memcore.networks.derived import first_class
+from memcore.networks.families.bailing import with_lightning
 from memcore.networks.families.counted import clips, counted, gemma4, gemma4_unified, paddle
 from memcore.networks.families.counting import Config, check_only, matrix, unsupported, whole, within
 from memcore.networks.families.ernie import ernie_vl
@@ -24,6 +25,7 @@ from memcore.networks.families.own_names import (
     got,
     grams,
     hyperclova,
+    interns1_pro,
     llada,
     opencua,
     ovis,
@@ -563,7 +565,9 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     **dict.fromkeys(("longcat_flash", "longcat_flash_ngram"), longcat),
     "sarvam_mla": _sarvam,
     "mixtral": _minimax_m2,
+    "bailing_hybrid": with_lightning,
     "interns1": _interns,
+    "interns1_pro": interns1_pro,
     "opencua": opencua,
     "qwen": _qwen,
     **dict.fromkeys(("minimax_m3", "minimax_m3_text"), _minimax_m3),
