@@ -313,7 +313,9 @@ def _written(name: str, row: dict[str, Any]) -> dict[str, Any]:
         for known in (CONDITIONS.get(row["type"], {}),)
         for name, when, *axes in row["tensors"]
     ]
-    kept["words"] = {**_kinds_of_layers(values, {*row["absent"]}), **kept["words"]}
+    inside = tuple(f"{path}." for _, _, path, _ in row["inner"])
+    outside = {key: value for key, value in values.items() if not key.startswith(inside)}
+    kept["words"] = {**_kinds_of_layers(outside, {*row["absent"]}), **kept["words"]}
     absent = {**shown, **row["absent"]}
     absent |= {key: values.get(key) for key in CLASSES.get(name, {}) if key in absent}
     return {**kept, "auto": auto, "absent": absent}

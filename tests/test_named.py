@@ -43,6 +43,7 @@ NAMES = [
 
 
 SIZES = truth("modelsb_ids")
+TYPED = truth("models1_ids")
 """Repositories with their network, their format, and the size of their files in three digits or more."""
 
 
@@ -120,6 +121,20 @@ def test_short_names_mean_what_is_as_large(name, base, others):
     said = {each.path: each for each in trained(name).assumptions}["model"]
     assert (said.value, said.notable) == (base, True)
     assert ("others: " in said.reason) == bool(others)
+
+
+def _meant(name, base):
+    """What a name stands for; that of a repository of MLX's is refused, and the model that it is of is named."""
+    try:
+        found = identified(name)
+    except ConfigError as error:
+        return {"base": base if base in str(error) else str(error), "format": "mlx"}
+    return {"base": found.base, "format": found.format}
+
+
+def test_names_as_people_type_them():
+    """Re-uploads, quantized copies, Ollama's tags and nicknames."""
+    assert {name: _meant(name, wanted["base"]) for name, wanted in TYPED.items()} == TYPED
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,8 @@ def for_serving(meant: Named) -> Named:
     """
     known = (meant.base, *meant.others)
     tuned = [each for each in known if _ANSWERS.search(each)] or [each for each in known if not _RAW.search(each)]
-    base = next(iter(tuned), meant.base) if meant.others else meant.base
+    plain_answers = not meant.others or f"{meant.base}-Base" in meant.others
+    base = meant.base if plain_answers else next(iter(tuned), meant.base)
     return replace(meant, base=base, others=tuple(each for each in known if each != base))
 
 
