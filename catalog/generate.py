@@ -83,9 +83,8 @@ def catalog() -> str:
             config, own = found["config"], section(found["config"])
             text = {**own, **{key: value for key, value in numbers(source["config"]).items() if key not in own}}
             entries[hub_id] = {**found, "config": {**config, "text_config": text} if own is not config else text}
-    for hub_id, dtype in dtypes().items():
-        if hub_id in entries:
-            entries[hub_id] = {**entries[hub_id], "dtype": dtype}
+    known = dtypes()
+    entries = {name: {**found, "dtype": known[name]} if name in known else found for name, found in entries.items()}
     rules = json.loads(LICENCES.read_text(encoding="utf-8"))["licences"]
     for hub_id, found in entries.items():
         licence = next((name for pattern, name, _ in rules if re.fullmatch(pattern, hub_id)), None)

@@ -21,7 +21,7 @@ from memcore.networks.read import read_model
 
 @lru_cache(maxsize=1)
 def catalog() -> Mapping[str, Mapping[str, Any]]:
-    """Every entry by hub id: `config`, as in its config.json; `parameters`, its exact count; `licence`, `dtype`, if known."""
+    """Return every entry by hub id: `config`, `parameters`, the exact count; `licence` and `dtype`, if known."""
     # get_data also reads from a wheel that has not been unpacked.
     found: Mapping[str, Mapping[str, Any]] = json.loads(get_data("memcore", "data/catalog.json") or b"{}")
     return found

@@ -103,6 +103,13 @@ def _part(config: Config, key: str, path: str = "") -> Config:
     return found
 
 
+def interns1(config: Config) -> Config:
+    """Intern-S1, the network of transformers' `internvl` under another name (vllm, models/interns1.py)."""
+    vision = config.get("vision_config")
+    tower = {**vision, "model_type": "internvl_vision"} if isinstance(vision, Mapping) else {}
+    return {**config, "model_type": "internvl", "vision_config": tower}
+
+
 def interns1_pro(config: Config) -> Config:
     """Intern-S1-Pro: Qwen3-VL's network without features of earlier layers; its rotation's coefficients are buffers."""
     text, tower = _part(config, "text_config"), _part(config, "vision_config")
@@ -112,6 +119,38 @@ def interns1_pro(config: Config) -> Config:
         "text_config": {**text, "model_type": "qwen3_vl_moe_text"},
         "vision_config": {"deepstack_visual_indexes": [], **tower, "model_type": "qwen3_vl_moe_vision"},
     }
+
+
+def diffusion_gemma(config: Config) -> Config:
+    """DiffusionGemma, whose decoder shares the layers of its encoder: Gemma 4's network, and what `conditions` counts.
+
+    Source: transformers 5.23, modeling_diffusion_gemma.py (`DiffusionGemmaEncoderTextAttention`,
+    `DiffusionGemmaPreTrainedModel`); vllm 0.33, models/diffusion_gemma.py.
+    """
+    text = config.get("text_config")
+    if not _shares_layers(config) or not isinstance(text, Mapping):
+        return config
+    usual = {"attention_k_eq_v": True, "enable_moe_block": True, "hidden_size_per_layer_input": 0}
+    kept = {key: value for key, value in config.items() if key not in ("architectures", "canvas_length")}
+    return {**kept, "model_type": "gemma4", "text_config": {**usual, **text, "model_type": "gemma4_text"}}
+
+
+def _shares_layers(config: Config) -> bool:
+    """Return whether its encoder's layers are its decoder's; a file that leaves out sizes means those of its class."""
+    keys = ("hidden_size", "intermediate_size", "layer_types")
+    return config.get("tie_word_embeddings") is not False and all(within(config, "text_config", key) for key in keys)
+
+
+def conditions(config: Config) -> tuple[Weight, ...]:
+    """Return what leads the last step's logits into the decoder (`DiffusionGemmaSelfConditioning`)."""
+    if not _shares_layers(config):
+        return ()
+    hidden, wide = (whole(within(config, "text_config", key)) for key in ("hidden_size", "intermediate_size"))
+    module = "model.decoder.self_conditioning"
+    return (
+        Weight(f"{module}.projections", ((3,), (hidden,), (wide,)), "other"),
+        Weight(f"{module}.pre_norm.weight", ((hidden,),), "norm"),
+    )
 
 
 def opencua(config: Config) -> Config:
