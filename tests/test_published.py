@@ -29,6 +29,7 @@ FILES = [
 ]
 PUBLISHED = {name: row for file in FILES for name, row in json.loads(file.read_text(encoding="utf-8")).items()}
 UNTRAINED = {
+    "arctic": "layers connected as 'arctic'",
     "bailing_hybrid": "mixer 'lightning-gated'",
     "csm": "frames of several codes",
     "deepseek_v41": "mixer 'deepseek_v41'",
@@ -92,7 +93,6 @@ UNKNOWN = {
     "kakaobrain/align-base": "found 'align', a family of transformers",
     "nvidia/groupvit-gcc-yfcc": "found 'groupvit', a family of transformers",
     "suno/bark": "found 'bark', a family of transformers",
-    "Snowflake/snowflake-arctic-instruct": "unknown family 'arctic'",
     "facebook/wav2vec2-xls-r-1b-en-to-15": "add_final_layer_norm",
 }
 """Files that do not say enough: what is said of them instead."""

@@ -1,4 +1,7 @@
-"""Rows of networks whose code comes with their checkpoints; `remote` says how other files are read by them."""
+"""Rows of networks whose code comes with their checkpoints; `remote` says how other files are read by them.
+
+Source of Arctic: vllm 0.28, models/arctic.py (`ArcticDecoderLayer`).
+"""
 
 from __future__ import annotations
 
@@ -236,6 +239,17 @@ _ROWS: Mapping[str, Family] = {
     "grok-2": replace(_GROK, second_ffn=Dense(fixed_activation="gelu_pytorch_tanh"), second_if="residual_moe"),
     **dict.fromkeys(("bailing_moe", "llada2_moe", "sarvam_moe"), BAILING),
     "bailing_moe_v2_5": BAILING_V25,
+    "arctic": Family(
+        mixers={"attention": UNBIASED},
+        ffns={"sparse": Routed(
+            variant="mixtral", module="block_sparse_moe", count="num_local_experts", width="intermediate_size",
+        )},
+        ffn_plan=patterns.sparse,
+        second_ffn=Dense(module="residual_mlp", gate="w1", up="w3", down="w2", width="hidden_size"),
+        norms=("input_layernorm", "post_attention_layernorm", "residual_layernorm"),
+        residual="arctic",
+        only={"moe_layer_frequency": 1, "parallel_attn_mlp_res": True, "use_residual": True},
+    ),
     "telechat3": DECODERS["llama"],
     "telechat": Family(
         mixers={"attention": replace(
