@@ -660,7 +660,7 @@ notebooks of Unsloth, PEFT's methods, issues. First predictions: of nine reading
 refused, of the outcomes three; seven of those were right, two close, two unsafe (both of low confidence, perhaps for
 another reason than the GPU's memory), one too careful. Not explained: ms-swift's device memory with Megatron-Core, which
 is 4 to 10 GiB more than predicted where experts learn (7 to 20 %) and 1 to 4 GiB elsewhere, in examples of all batches;
-how many GPUs Megatron-LM's release test of Mixtral has."""
+how many GPUs Megatron-LM's release test of Mixtral has. One outcome was an issue that `winter_third` has too."""
 
 
 def test_latest():
@@ -671,7 +671,7 @@ def test_latest():
     assert [each.id.removeprefix("training-seventh-") for each in results if each.predicted is None] == missing
     ranged = [each for each in results if each.inside is not None]
     assert [each.id for each in ranged if not each.inside] == ["training-seventh-mixtral-8x7b-release-h100"]
-    check_written_down(LATEST_OUTCOMES, 15)
+    check_written_down(LATEST_OUTCOMES, 14)
     verdicts = predicted("training_seventh_outcomes", lambda case: case["confidence"] != "low")
     assert Counter(each.verdict for each in verdicts) == {"right": 6, "close": 1}
 
@@ -712,6 +712,38 @@ def test_those_since():
     stated = [each for each in results if each.inside is not None]
     assert median(abs(each.error or 0) for each in stated) < 0.03
     assert sum(not each.inside for each in stated) == 5
+
+
+PROBED = truth("train1_fresh")
+"""39 readings and two outcomes of 2025 and 2026: a probe of GRPO with TRL, logs of torchtitan and Megatron-LM, Baseten's examples
+of ms-swift, a loop over transformers. First predictions: of 20 readings with high and medium confidence the median was 36 % off,
+the 90th percentile 144 %, and two were in their range; two were refused, one outcome was right, one close. What was found: the
+description of GRPO lacked that its quantized model was loaded by the script (12 readings), which scripts that are read now say;
+torchtitan's Qwen3 did not keep what experts had been sent before March 2026 (+145 % before, +17 % since). Not explained: 24 to
+75 GiB that ms-swift has more where experts learn on 8 to 32 H200, whatever the layout and the length; those 17 %. Refused are
+experts that torchtitan splits by tensor parallelism."""
+PROBED_LATER = truth("train1_second")
+"""11 readings more, of the same probe and of low confidence. First predictions: of six with medium confidence the median was
+1.1 % off, the most 6.1 %, and all were in their range; what is reserved is 2 to 6 % low, since generation is not counted."""
+
+
+def test_probed():
+    """Of the stated ones: tensors of GRPO and torchtitan's dense runs are exact; the rest is listed as unexplained."""
+    check_written_down(PROBED, 41)
+    results = predicted("train1_fresh", lambda case: case["confidence"] != "low")
+    refused = [each.id.removeprefix("train1-titan-qwen3-30b-") for each in results if each.predicted is None]
+    assert refused == ["exp1-tp4ep2", "exp2-tp4ep2"]
+    assert Counter(each.verdict for each in results if each.verdict) == {"right": 1, "close": 1}
+    found = [each for each in results if each.inside is not None]
+    exact = [each for each in found if each.quantity == "max_allocated" or "llama3-8b" in each.id]
+    assert len(exact) == 6
+    assert max(abs(each.error or 0) for each in exact) < 0.004
+    outside = Counter(each.id.split("-")[1] for each in found if not each.inside)
+    assert outside == {"baseten": 3, "titan": 3}
+    check_written_down(PROBED_LATER, 11, "medium", "low")
+    later = predicted("train1_second", lambda case: case["confidence"] == "medium")
+    assert all(each.inside for each in later)
+    assert max(abs(each.error or 0) for each in later if each.quantity == "max_allocated") < 0.004
 
 
 OTHERS = truth("others_blind")

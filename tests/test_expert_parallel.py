@@ -333,11 +333,21 @@ def test_what_cannot_be_is_refused(changes, path):
         job(**changes)
 
 
-@pytest.mark.parametrize(("version", "kept"), [("f738a03bf45e", False), ("36a4b69426f4", True), (None, True)])
-def test_versions_that_send_again(version, kept):
+@pytest.mark.parametrize(
+    ("model", "version", "kept"),
+    [
+        (LATENT, "f738a03bf45e", False),
+        (LATENT, "36a4b69426f4", True),
+        (QWEN, "36a4b69426f4", False),  # a list of its own until March 2026
+        (QWEN, "114151a", True),
+        (QWEN, None, True),
+    ],
+)
+def test_versions_that_send_again(model, version, kept):
     """Until September 2025 torchtitan's selective checkpoints sent rows a second time in the backward pass."""
     engine = {"framework": "torchtitan", **({"framework_version": version} if version else {})}
-    found = job(engine=engine, training={"activation_checkpointing": {"policy": "selective", "mode": "op"}})
+    selective = {"activation_checkpointing": {"policy": "selective", "mode": "op"}}
+    found = job(engine=engine, model=model, training=selective)
     entries = found.rank.ledger(found.rank.moments[_last_forward(found)]).entries
     assert any(each.rule == "all_to_all" for each in entries) == kept
 

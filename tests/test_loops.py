@@ -140,9 +140,11 @@ def test_what_is_noted(text):
 
 
 def test_a_version_alone_is_that_of_transformers():
-    """And without one, the answer asks for it."""
+    """And without one, the answer asks for it. What it leaves of a quantized model has 16 bits."""
     job = {"model": "gpt2", "engine": {"framework_version": "4.57"}}
     assert estimate(job).job.recipe.precision.parameter == "fp32"
+    few = {"quantization": "nf4", "adapter": {"type": "lora"}}
+    assert estimate({**job, "training": few}).job.recipe.precision.parameter == "bf16"
     asked = estimate({**job, "engine": {"framework": "transformers"}})
     assert any("transformers 4 loads them in fp32" in warning for warning in asked.job.model.warnings)
 

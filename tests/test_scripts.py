@@ -96,10 +96,10 @@ READ = {
     UNSLOTH + ADAPTED.replace('"unsloth"', "True") + TRAINED: {POLICY: "full", OFFLOADED: None},
     UNSLOTH + ADAPTED.replace('"unsloth"', "False") + TRAINED: {POLICY: "none", OFFLOADED: None},
     QLORA: {"model": "meta-llama/Llama-2-7b-hf", BITS: "nf4-double", RANK: 64, TARGETS: ["q_proj"], LENGTH: 512,
-            "training.micro_batch_size": 4, POLICY: "full", TYPE: "lora", P: None, AUTOCAST: True},
+            "training.micro_batch_size": 4, POLICY: "full", TYPE: "lora", P: "bf16", AUTOCAST: True},
     QLORA.replace(' bnb_4bit_quant_type="nf4",', "").replace(", gradient_checkpointing=True", ""): {
         BITS: "fp4-double", POLICY: "none"},
-    QLORA.replace("bf16=True", "bf16=torch.cuda.is_bf16_supported()"): {P: None, AUTOCAST: True},
+    QLORA.replace("bf16=True", "bf16=torch.cuda.is_bf16_supported()"): {P: "bf16", AUTOCAST: True},
     QLORA.replace("device_map=", 'torch_dtype=getattr(torch, "float" + "16"), device_map=').replace("bf16=True, ", ""): {
         P: "fp16", TYPE: "lora"},  # peft, examples/olora_finetuning/olora_finetuning.py
     ASKED: {"model": "gpt2", TYPE: None, BITS: None, "training.attention": "flash", "training.optimizer.name": "adamw",

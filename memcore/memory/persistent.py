@@ -367,7 +367,7 @@ def _state_sizes(job: Job, stored: Stored) -> list[int]:
 
 
 def _buffers(network: Network, recipe: Recipe) -> Iterator[Buffer]:
-    """Yield the buffers of a network's code, with its release's rotary frequencies."""
+    """Yield the buffers of a network's code, with its release's rotary frequencies and causal masks."""
     for each in code_of(recipe.implementation).buffers(network):
         if recipe.frequencies_once and each.module.endswith("original_inv_freq"):
             continue  # another name of one that is counted
@@ -376,6 +376,17 @@ def _buffers(network: Network, recipe: Recipe) -> Iterator[Buffer]:
             for layer in network.kinds:
                 for mixer in layer.mixers:
                     yield replace(each, module=f"{network.path}.*.{mixer.module}.rotary_emb.inv_freq", layer=layer)
+    for layer in network.kinds if recipe.masks_each else ():
+        yield from _masks(layer, network.path, recipe.masks_each)
+
+
+def _masks(layer: Layer, path: str, names: Sequence[str]) -> Iterator[Buffer]:
+    """Yield the masks that the attention of a layer holds by these names."""
+    for mixer in layer.mixers:
+        for name in names:
+            module, whole = f"{path}.*.{mixer.module}.{name}", name == "bias"
+            shape, dtype = (("P", "P"), "bool") if whole else ((), "fp32")
+            yield Buffer(rule="causal_buffer", module=module, shape=shape, dtype=dtype, layer=layer)
 
 
 def persistent(job: Job) -> Persistent:

@@ -100,7 +100,9 @@ RULES: Mapping[str, Rule] = {
     "rotary_table": Rule("complex rotary table for all positions", _ROPE, "buffers"),
     "constant": Rule("constants of a recurrent mixer", "transformers, modeling_*.py, __init__ of the mixer", "buffers"),
     "causal_buffer": Rule(
-        "causal mask for the longest sequence", "transformers, models/gpt_neo and gpt_bigcode", "buffers"
+        "causal mask for the longest sequence",
+        "transformers, models/gpt2, gpt_neo, gpt_neox and gpt_bigcode",
+        "buffers",
     ),
     "last_state": Rule(
         "recurrent state kept until the next step",

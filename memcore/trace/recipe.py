@@ -340,6 +340,8 @@ class Recipe:
     """Rotary frequencies are held once: the original ones are the same tensor."""
     frequencies_each: bool = False
     """The attention of each layer holds rotary frequencies too, next to the model's."""
+    masks_each: tuple[str, ...] = ()
+    """Masks that each layer's attention holds: `bias`, for the longest sequence, and `masked_bias`, of one element."""
     before_ampere: bool = False
     """The GPU is of a compute capability below 8, for which PyTorch has fewer attention kernels."""
     upcasts: bool = False

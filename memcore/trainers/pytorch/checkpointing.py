@@ -16,7 +16,12 @@ from memcore.trace.recipe import Checkpoints
 from memcore.trainers.pytorch.expert_parallel import layer_code
 from memcore.trainers.pytorch.extension import extension_of
 from memcore.trainers.pytorch.frameworks import checkpoints_layers, framework_of, is_early_titan
-from memcore.trainers.pytorch.torchtitan_commits import KEEPS_MAGNITUDES, KEEPS_NO_COMPILED, SENDS_AGAIN
+from memcore.trainers.pytorch.torchtitan_commits import (
+    KEEPS_MAGNITUDES,
+    KEEPS_NO_COMPILED,
+    SENDS_AGAIN,
+    SENDS_QWEN3_AGAIN,
+)
 from memcore.trainers.pytorch.transformers_releases import CHECKPOINTS_INSIDE, STARTS_NEW, before
 
 BUDGET = Training.activation_memory_budget
@@ -124,7 +129,8 @@ def _selection(read: Defaults, model: Model) -> Selection:
     """torchtitan's policy. It names PyTorch's kernels of attention, not those of the package flash_attn."""
     package = read.given(Training.attention) == "flash" and layer_code(read) in _OF_TRANSFORMERS
     foreign = {"sdpa"} if package or not model.network.sdpa else set()
-    sent = {"all_to_all"} if is_early_titan(read, SENDS_AGAIN) else set()
+    again = SENDS_QWEN3_AGAIN if model.network.family.startswith("qwen3") else SENDS_AGAIN
+    sent = {"all_to_all"} if is_early_titan(read, again) else set()
     magnitudes = {"abs"} if is_early_titan(read, KEEPS_MAGNITUDES) else set()
     returned = {"flex_inputs"} if _returns_inputs(read) else set()
     return replace(TORCHTITAN, always=TORCHTITAN.always - foreign - sent | magnitudes | returned)

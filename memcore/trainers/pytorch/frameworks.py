@@ -209,12 +209,14 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     """The precision that a framework gives a model on one GPU or with DDP where nothing else is asked for, and why.
 
     Sources: transformers/modeling_utils.py (4.57: `torch.get_default_dtype()`; 5: `dtype="auto"`), trl/trainer/utils.py
-    (`create_model_from_path` loads in fp32) and trl/trainer/base_config.py (`bf16` unless `fp16`).
+    (`create_model_from_path` loads in fp32) and trl/trainer/base_config.py (`bf16` unless `fp16`). What transformers 4
+    leaves of a quantized model has 16 bits (quantizers/quantizer_bnb_4bit.py, quantizer_gptq.py: `update_dtype`).
     """
     name = loop_of(read)
     if name == "trl":
         return "bf16-autocast", "TRL loads in fp32 and trains under autocast"
-    if name == "transformers" and before(read, STARTS_NEW):
+    whole = read.given(Training.quantization) is None
+    if name == "transformers" and whole and before(read, STARTS_NEW):
         return "fp32", "transformers 4 loads in fp32; transformers 5 uses the checkpoint's dtype"
     return None
 

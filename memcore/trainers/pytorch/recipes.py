@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
@@ -77,6 +78,7 @@ from memcore.trainers.pytorch.transformers_releases import (
     causal_loss,
     frequencies_each,
     heads_as,
+    masks_each,
 )
 from memcore.trainers.pytorch.unsloth_releases import computes_in_fp32, loss_of, shared_heads
 
@@ -402,6 +404,15 @@ def tiles_of(read: Defaults, sizes: Mapping[str, int]) -> dict[str, int]:
     return tile_sizes(sizes["s"], None if given is True else int(given), usual.tile or sizes["h"])
 
 
+def _held(read: Defaults, family: str) -> dict[str, Any]:
+    """Return what a family's layers and its model hold in the release of transformers that a config names."""
+    return {
+        "frequencies_once": before(read, COPIES_FREQUENCIES),
+        "frequencies_each": frequencies_each(read, family),
+        "masks_each": masks_each(read, family),
+    }
+
+
 def recipe_of(
     read: Defaults,
     model: Model,
@@ -457,8 +468,7 @@ def recipe_of(
         dispatcher=(sent := dispatcher(read, sizes.get("ep", 1))),
         mixture=MIXTURES.get(sent),
         heads_as=_heads_as(read, code, model.network.family),
-        frequencies_once=code.name == "transformers" and before(read, COPIES_FREQUENCIES),
-        frequencies_each=code.name == "transformers" and frequencies_each(read, model.network.family),
+        **(_held(read, model.network.family) if code.name == "transformers" else {}),
         fake=fake,
     )
     return with_budget(read, _on_its_gpu(read, recipe, model.network.family), sizes)

@@ -158,6 +158,8 @@ KEEPS_MAGNITUDES = _between("87e2c09", "8824727")
 float8 needs of each operand."""
 SENDS_AGAIN = frozenset(_UNTIL_C4E2291)
 """Before September 6, 2025 (c4e2291) selective checkpoints did not keep what experts had been sent."""
+SENDS_QWEN3_AGAIN = _between(None, "114151a")
+"""Nor did Qwen3's, whose list was one of its own, before March 23, 2026 (114151a, "Centralize selective AC policy")."""
 _RELEASES = ("0.1.0", "0.2.0", "0.2.1", "0.2.2")
 """assets/version.txt until February 20, 2026 (73a0e69)."""
 SEPARATES_HEADS = frozenset((*_COMMITS, *_RELEASES, *(f"v{each}" for each in _RELEASES)))

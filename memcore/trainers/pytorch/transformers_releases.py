@@ -81,6 +81,11 @@ _UPCAST_LONGER: Mapping[str, Release] = {
     **dict.fromkeys(("mamba", "mamba2", "recurrent_gemma"), SHIFTS_LABELS),
 }
 """Families that upcast their own logits for some releases more."""
+_MASKS: Mapping[str, Mapping[str, Release]] = {
+    "gpt2": {"bias": (5, 2), "masked_bias": (5, 0)},
+    "gpt_neox": {"bias": (4, 49), "masked_bias": (4, 49)},
+}
+"""Families whose attention held a causal mask for the longest sequence, and what fills masked scores, until these."""
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)")
 _TOOL = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 _RUNS: Mapping[str, str] = {
@@ -169,6 +174,11 @@ def frequencies_each(read: Defaults, family: str) -> bool:
     """Return whether each layer of a family has rotary frequencies of its own in the release that a config names."""
     shared = _SHARES_FREQUENCIES.get(family)
     return shared is not None and before(read, shared)
+
+
+def masks_each(read: Defaults, family: str) -> tuple[str, ...]:
+    """Return the masks that each layer of a family holds in the release that a config names."""
+    return tuple(name for name, none_since in _MASKS.get(family, {}).items() if before(read, none_since))
 
 
 def heads_as(read: Defaults) -> HeadsAs:
