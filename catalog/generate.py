@@ -24,7 +24,10 @@ ROOT = Path(__file__).parents[1]
 TRUTH = ROOT / "tests/truth/checkpoints.json"
 FURTHER = ROOT / "catalog/further.json"
 PUBLISHED = ROOT / "tests/truth/published.json"
-FILES = (PUBLISHED, *(ROOT / f"tests/truth/{name}_published.json" for name in ("modelsa", "modelb", "models1")))
+FILES = (
+    PUBLISHED,
+    *(ROOT / f"tests/truth/{name}_published.json" for name in ("modelsa", "modelb", "models1", "models1_second")),
+)
 LICENCES = ROOT / "catalog/licences.json"
 CATALOG = ROOT / "memcore/data/catalog.json"
 

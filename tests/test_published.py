@@ -25,7 +25,14 @@ pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes m
 
 FILES = [
     Path(__file__).parent / f"truth/{name}.json"
-    for name in ("published", "modelsa_published", "modelsb_published", "modelb_published", "models1_published")
+    for name in (
+        "published",
+        "modelsa_published",
+        "modelsb_published",
+        "modelb_published",
+        "models1_published",
+        "models1_second_published",
+    )
 ]
 PUBLISHED = {name: row for file in FILES for name, row in json.loads(file.read_text(encoding="utf-8")).items()}
 UNTRAINED = {

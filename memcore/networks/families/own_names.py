@@ -136,9 +136,13 @@ def diffusion_gemma(config: Config) -> Config:
 
 
 def _shares_layers(config: Config) -> bool:
-    """Return whether its encoder's layers are its decoder's; a file that leaves out sizes means those of its class."""
+    """Return whether all of its decoder's layers are its encoder's, but for biases, of which each has its own.
+
+    A file that leaves out sizes means those of its class.
+    """
     keys = ("hidden_size", "intermediate_size", "layer_types")
-    return config.get("tie_word_embeddings") is not False and all(within(config, "text_config", key) for key in keys)
+    apart = config.get("tie_word_embeddings") is False or within(config, "text_config", "attention_bias") is True
+    return not apart and all(within(config, "text_config", key) for key in keys)
 
 
 def conditions(config: Config) -> tuple[Weight, ...]:
