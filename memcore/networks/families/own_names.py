@@ -128,6 +128,8 @@ def diffusion_gemma(config: Config) -> Config:
     `DiffusionGemmaPreTrainedModel`); vllm 0.33, models/diffusion_gemma.py.
     """
     text = config.get("text_config")
+    if within(text, "attention_bias") is True:  # of which encoder and decoder have their own
+        raise unsupported("text_config.attention_bias", True, False)
     if not _shares_layers(config) or not isinstance(text, Mapping):
         return config
     usual = {"attention_k_eq_v": True, "enable_moe_block": True, "hidden_size_per_layer_input": 0}
@@ -136,13 +138,9 @@ def diffusion_gemma(config: Config) -> Config:
 
 
 def _shares_layers(config: Config) -> bool:
-    """Return whether all of its decoder's layers are its encoder's, but for biases, of which each has its own.
-
-    A file that leaves out sizes means those of its class.
-    """
+    """Return whether its encoder's layers are its decoder's; a file that leaves out sizes means those of its class."""
     keys = ("hidden_size", "intermediate_size", "layer_types")
-    apart = config.get("tie_word_embeddings") is False or within(config, "text_config", "attention_bias") is True
-    return not apart and all(within(config, "text_config", key) for key in keys)
+    return config.get("tie_word_embeddings") is not False and all(within(config, "text_config", key) for key in keys)
 
 
 def conditions(config: Config) -> tuple[Weight, ...]:
