@@ -499,7 +499,7 @@ NOTES = {
             "log-0.11-gemma3-27b-mi300x-graphs",
             "log-0.10.1.1-qwen2-7b-a100-25-graphs",
         ),
-        "What a captured graph takes depends on the driver, which no log states; three kinds are known, of which the first keeps 3.5 times as much. Kernels that "
+        "What a captured graph takes depends on the driver, which no log states; three kinds are known, of which the first keeps three to seven times as much. Kernels that "
         "first run during capture are loaded then.",
     ),
     **dict.fromkeys(
@@ -674,7 +674,7 @@ NOTES = {
             "log-0.19.0-qwen25-14b-awq-a10g-graphs",
             "log-0.22.1-qwen25-7b-awq-3090-graphs",
         ),
-        "What a captured graph takes depends on the driver, which no log states; three kinds are known, of which the first keeps 3.5 times as much. Kernels that "
+        "What a captured graph takes depends on the driver, which no log states; three kinds are known, of which the first keeps three to seven times as much. Kernels that "
         "first run during capture are loaded then.",
     ),
     **dict.fromkeys(

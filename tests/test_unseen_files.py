@@ -1288,6 +1288,16 @@ SIXTH = {
         "training.method.name": None,
     },
     FIREFLY_DPO: {"training.adapter.type": None, "training.method.name": "dpo"},
+    # microsoft/DeepSpeedExamples, applications/DeepSpeed-Chat/training/step2_reward_model_finetuning
+    "deepspeed --num_gpus 2 main.py --data_split 2,4,4 --model_name_or_path facebook/opt-350m --num_padding_at_beginning 1 "
+    "--zero_stage 2 --dtype bf16 --lora_dim 128 --only_optimize_lora --deepspeed": {
+        "training.method.name": "reward",
+        "training.adapter.rank": 128,
+        "training.adapter.target_modules": "all-linear",
+        "training.sequence_length": 512,
+        "training.micro_batch_size": 16,
+        "engine.zero_stage": 2,
+    },
     MEDICAL: {"training.sequence_length": 1536, "training.attention": "flash", "training.method.name": "dpo"},
     HYDRA: {"training.adapter.rank": 16, "training.sequence_length": 2048, "training.micro_batch_size": 4},
     LIGHTNING: {"training.method.name": "dpo", "model": "Qwen/Qwen2.5-1.5B"},

@@ -200,6 +200,7 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "copies of experts, shared out over the ranks": "分布在各 rank 上的专家副本",
     "where requests' tokens are cached": "请求的 token 的缓存位置",
     "workspace of sums fused with norms": "与 norm 融合的归约的工作区",
+    "unpacked weights in graphs": "计算图中解包的权重",
     "partial results of attention in whole graphs": "整图捕获时注意力的分段结果",
     "kernels and communicators loaded while profiling": "显存探测时加载的 kernel 与通信器",
     "kernels and free blocks while loading": "加载时的 kernel 与空闲块",

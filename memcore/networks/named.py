@@ -23,19 +23,18 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"-fp8(?:-kv)?|\.fp8", "fp8"),
     (r"-quantized\.w8a8|-w8a8|-int8-w8a8", "int8"),
     (r"-quantized\.w8a16|-w8a16|-gptq-int8|-gptq-8bit|-awq-8bit|-awq-int8", "w8a16"),
-    (r"-quantized\.w4a16|(?:-qat)?-w4a16(?:-g128|-autoround|-ct)?|-int4-autoround|-autoround(?:-int4)?|-int4", "int4"),
+    (r"-quantized\.w4a16|-w4a16(?:-g128|-autoround|-ct)?|-int4-autoround|-autoround(?:-int4)?|-int4", "int4"),
     (r"-awq(?:-int4|-4bit|-w4a16|-marlin)?(?:-mtp)?|-int4-awq", "awq"),
-    (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-gptq-4b-\d+g", "gptq"),
+    (r"(?:-autoround)?-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-gptq-4b-\d+g", "gptq"),
     (r"(?:-text)?-nvfp4(?:a16)?(?:-mtp)?|-fp4", "nvfp4"),
     (r"-mxfp4(?:-preview)?", "mxfp4"),
     (r"-mxfp8", "mxfp8"),
     (r"(?:-unsloth)?-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4"),
     (r"-bnb-8bit", "int8"),
-    (r"(?:-qat)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)", "gguf"),
-    (r"-qat", "gguf"),
+(r"(?:[-.]i1)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)|-qat", "gguf"),
     (r"-bf16|-dequantized|-qat(?:-(?:q4_0|int4))?-unquantized", "bf16"),
 )
-"""How names end, and which format that is."""
+"""How names end, after `-qat` where training knew it, and which format that is."""
 _FROZEN: tuple[tuple[str, str], ...] = (
     (r"-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4-double"),
     (r"-bnb-8bit", "int8"),
@@ -66,7 +65,9 @@ _RANKING = re.compile(
 )
 """What the same layers were trained for, in front of their size."""
 _SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"^qwen2\.5-coder(?=-)", re.IGNORECASE), "Qwen2.5"),
+    (re.compile(r"^qwen2\.5(?:\.1)?-coder(?=-)", re.IGNORECASE), "Qwen2.5"),
+    (re.compile(r"^starcoderplus$", re.IGNORECASE), "starcoder"),
+    (re.compile(r"^tinyllama$", re.IGNORECASE), "TinyLlama-1.1B-Chat-v1.0"),
     (re.compile(r"^gemma-1\.1(?=-)", re.IGNORECASE), "gemma"),
     (re.compile(r"^lfm2\.5(?=-1\.2b)", re.IGNORECASE), "LFM2"),
     (
@@ -80,7 +81,8 @@ _SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
 Sources: Qwen2.5-Coder's technical report, section 2.1 (derived from Qwen2.5; sizes of table 1); Gemma 1.1's model card
 (Gemma 1.0 with other training of instructions); LFM2.5-1.2B-Base's model card (LFM2 with more pretraining: 16 layers,
 of which 10 are convolutions, 1.17 billion parameters); Pythia's table of models (README.md: deduplicated data, the
-same sizes); TinyLlama's README.md (chat models are fine-tuned from its intermediate checkpoints).
+same sizes); StarCoderPlus's model card (StarCoderBase, trained further); TinyLlama's README.md (chat models are
+fine-tuned from its intermediate checkpoints).
 """
 _OTHERWISE = re.compile(r"-thinking\b", re.IGNORECASE)
 """Kimi K2's thinking models are stored otherwise than its base."""
@@ -155,7 +157,7 @@ def named(name: str, find: Callable[[str], str | None]) -> Named | None:
 def _by_ending(maker: str, last: str, find: Callable[[str], str | None]) -> Named | None:
     """Return the model and the format behind the last part of a name."""
     for ending, format_ in _ENDINGS:
-        found = re.fullmatch(rf"(.+?)(?:{ending})(?:-v\d)?", last, re.IGNORECASE)
+        found = re.fullmatch(rf"(.+?)(?:-qat)?(?:{ending})(?:-v\d)?", last, re.IGNORECASE)
         base = _base(found[1].replace(":", "-"), find) if found else None
         if base is not None:
             blocks = format_ == "fp8" and maker.lower() in _BLOCKS

@@ -10,7 +10,7 @@ layers/fused_moe/fused_moe.py; sglang, srt/compilation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from memcore.config.engine import release
@@ -46,8 +46,8 @@ class Driver:
 
 
 _MORE = 3.46
-"""How many times more drivers before that of CUDA 12.4 keep: 3.81 GiB instead of 1.14, of which the pool has 0.05, for
-the same start on eight A10G, and on eight L4 (vllm, issue 5517)."""
+"""How many times more drivers before that of CUDA 12.4 keep of NCCL's sums: 3.81 GiB instead of 1.14, of which the pool
+has 0.05, for the same start on eight A10G, and on eight L4 (vllm, issue 5517)."""
 FORMER = Driver(
     90, 12.8, 0.2, "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
 )
@@ -55,12 +55,9 @@ FORMER = Driver(
 to 33 pieces with 64 to 256. Logs of GPUs before Hopper agree with any later driver: 0.48 GiB on an RTX 4090 D with
 580.76. NCCL's all-reduce has several kernels: 31.2 instead of 15 MiB for 80 layers on four L40S, 26.6 for 64 on two
 RTX 3090."""
-EARLIER = Driver(
-    _MORE * FORMER.graph,
-    _MORE * FORMER.kernel,
-    _MORE * FORMER.summed,
-    "https://github.com/vllm-project/vllm/issues/5517",
-)
+EARLIER = Driver(640, 38, _MORE * FORMER.summed, "https://github.com/romeramarc/Tfg-mn5-llm-serving")
+"""Fitted: 2.78 GiB for 2,534 graphs with 36,384 kernels and 1.66 for 1,514 with 21,224 on H100 (0.15.1, 535.86), 2.17
+for 2,479 with 19,296 on an A100 (0.9.2), 2.37 for 1,922 with 27,288 (0.19.1, 535.247)."""
 PRESENT = Driver(106, 0.32, 0.2, "validation/graphs.py on an H100, driver 580.159, CUDA 13.0 and PyTorch 2.11")
 """12 MiB for 51 whole graphs of 416 kernels, 180 MiB for 1,683 pieces of them; copies and fills cost nothing."""
 _SUMMED_MORE = 2
@@ -129,13 +126,20 @@ class Count:
     """Layers whose results NCCL sums."""
 
 
-def count(stage: Stage, ranks: int, *, pieces: int, whole: int, further: int = 0, sums: bool = False) -> Count:
+def _none(_layer: Layer) -> int:
+    return 0
+
+
+def count(
+    stage: Stage, ranks: int, *, pieces: int, whole: int, further: Callable[[Layer], int] = _none, sums: bool = False
+) -> Count:
     """Return what is captured of a stage: sizes that are captured piece by piece, and sizes that are captured whole.
 
-    `further`: kernels of each layer that its network does not tell; `sums`: whether NCCL sums its results.
+    `further`: kernels of a layer that its network does not tell; `sums`: whether NCCL sums its results.
     """
     each = [kernels(layer, ranks) for layer in stage.layers]
-    between, inside = sum(one + further for one, _ in each), sum(other for _, other in each)
+    between = sum(one + further(layer) for layer, (one, _) in zip(stage.layers, each, strict=True))
+    inside = sum(other for _, other in each)
     sizes = pieces + whole
     return Count(
         pieces * (len(stage.layers) + 1) + whole, sizes * between + whole * inside, sums * sizes * len(stage.layers)

@@ -170,6 +170,8 @@ class Server:
     """It starts with less room than the longest sequence takes, and takes shorter ones."""
     reads_cache_format: Callable[[Defaults, str], bool] | None = None
     """Whether the cache is in fp8 without being asked for where the checkpoint, by its method, has scales for it."""
+    keeps: Callable[[Defaults, Stored], Stored] | None = None
+    """How it keeps what a checkpoint stores; None: as it is."""
     asks_for_a_share: bool = False
     """Its memory is given as a share of the GPU (`gpu_memory_utilization`)."""
     usual_length: Callable[[Defaults, int | None], int | None] | None = None
@@ -507,6 +509,8 @@ def _basics(
     model, raw = served.model, served.raw
     _refuse_gguf(read, served, server)
     stored, recipes = _format(read, served)
+    if stored is not None and server.keeps is not None:
+        stored = server.keeps(read, stored)
     if stored is not None and stored.method == "exl3" and not server.loads_exl3:
         raise UnsupportedError(
             "model.quantization_config.quant_method",

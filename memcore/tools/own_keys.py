@@ -11,6 +11,7 @@ from memcore.errors import UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, IN_BACKWARD, VERSION
 from memcore.messages import Message
 from memcore.tools.launchers import is_set
+from memcore.tools.methods import METHOD
 
 WIDTH, DISPATCHER = "*optimizer_rank", "*dispatcher"
 _SHARDS, _EXPERTS = "dp_shard_size", "expert_parallel_size"
@@ -227,8 +228,37 @@ def of_firefly(found: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**told, **left, **bits}
 
 
+_CHAT = ("data_split", "only_optimize_lora", "lora_module_name", "num_padding_at_beginning", "sft_only_data_path")
+_OF_DATA = (
+    "data_split", "sft_only_data_path", "data_output_path", "num_warmup_steps", "lora_module_name",
+    "lora_learning_rate", "print_loss", "enable_tensorboard", "tensorboard_path", "num_padding_at_beginning",
+    "eval_interval", "eval_iters", "only_optimize_lora", "lora_dim", "dtype", "add_eot_token", "local_rank",
+)  # fmt: skip
+
+
+def of_deepspeed_chat(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """DeepSpeed-Chat's arguments, whose LoRA is next to every linear layer below a name, the decoder's by default.
+
+    Sources: DeepSpeedExamples, applications/DeepSpeed-Chat, dschat/utils/ds_utils.py (fp16 where nothing is said),
+    dschat/utils/module/lora.py, training/step1_supervised_finetuning/main.py, training/step2_reward_model_finetuning.
+    """
+    if not any(name in found for name in _CHAT) or "stage" in found:
+        return found
+    left = {name: value for name, value in found.items() if name not in _OF_DATA}
+    dtype, rank = str(found.get("dtype", "fp16")), found.get("lora_dim") or 0
+    told: dict[str, Any] = {"per_device_train_batch_size": 16, "max_seq_len": 512, "zero_stage": 0, **left, dtype: True}
+    if "num_padding_at_beginning" in found:
+        told[METHOD] = "reward"
+    if not rank:
+        return told
+    if not is_set(found.get("only_optimize_lora")):
+        message = "what is not linear trains next to LoRA, which is not supported yet; add --only_optimize_lora"
+        raise UnsupportedError.of_value("lora_dim", rank, message)
+    return {**told, "use_peft": True, "lora_rank": rank, "lora_dropout": 0.0, "lora_target_modules": "all-linear"}
+
+
 def of_scripts(found: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the keys of widespread scripts as a Trainer's script has them."""
-    for script in (of_firefly, of_llava, of_internvl, of_qwen_vl_series):
+    for script in (of_firefly, of_llava, of_internvl, of_qwen_vl_series, of_deepspeed_chat):
         found = script(found)
     return found

@@ -22,6 +22,7 @@ GENERATE = Tool(
         Key(path=Inference.weight_dtype, name="dtype", values=TORCH_DTYPES),
         Key(path=Inference.quantization, name="quantization"),
         Key(path=Inference.output_length, name="max_new_tokens"),
+        Key(path=Inference.prompt_length, name="prompt_length"),
         Key(path=Inference.max_model_len, name="max_length"),
         Key(path=Inference.use_cache, name="use_cache"),
         Key(path=Inference.batch_size, name="batch_size"),

@@ -6,13 +6,15 @@ YAML says holds) and llmapi/llm_args.py (`TorchLlmArgs`, `KvCacheConfig`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.config.parallelism import Parallelism
 from memcore.config.settings import Config
 from memcore.formats.normalized import Normalized
+from memcore.formats.python import Call
 from memcore.formats.readers import flat
+from memcore.formats.served import Served
 from memcore.formats.shell import FILE
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
@@ -186,6 +188,22 @@ def _graphs(config: Config) -> Mapping[str, Any]:
     return {f"{_GRAPHS}.batch_sizes": list(range(1, count + 1))} if 0 < count <= _MOST else {}
 
 
+_PARTS: Mapping[str, str] = {
+    "KvCacheConfig": _CACHE, "CudaGraphConfig": _GRAPHS, "MoeConfig": "moe_config",
+}  # fmt: skip
+"""Classes of Python that stand for sections of a file (tensorrt_llm/llmapi/llm_args.py)."""
+
+
+def _of_python(given: Mapping[str, Any], found: Sequence[Call]) -> Mapping[str, Any]:
+    """Return the arguments of `LLM` as keys of a file, with those of the objects among them."""
+    made = {_PARTS[each.name]: each for each in found if each.name in _PARTS}
+    parts = {section: dict(each.arguments) for section, each in made.items() if section in given}
+    return {
+        "*": given.get("model"),
+        **flat({**{name: each for name, each in given.items() if name != "model"}, **parts}),
+    }
+
+
 TENSORRT_LLM = Tool(
     name="tensorrt-llm",
     title="TensorRT-LLM",
@@ -201,6 +219,16 @@ TENSORRT_LLM = Tool(
     settles=(*_CONFIGS, _LAYERS, *_EP, *_OF_GRAPHS),
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("tensorrt-llm",),
+    served=(
+        Served(
+            names=("LLM",),
+            library="tensorrt_llm",
+            program="trtllm-serve",
+            places=("model",),
+            ignored=("tokenizer", "trust_remote_code", "backend"),
+            arguments=_of_python,
+        ),
+    ),
     source="TensorRT-LLM, commands/serve.py",
 )
 OPTIONS = Tool(

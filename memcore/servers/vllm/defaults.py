@@ -5,7 +5,9 @@ Source: vllm, engine/arg_utils.py (get_batch_defaults), v1/core/sched, model_exe
 
 from __future__ import annotations
 
-from memcore.config.defaults import Defaults
+from dataclasses import replace
+
+from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings, release
 from memcore.config.schema import Setting
 from memcore.messages import joined
@@ -18,7 +20,8 @@ from memcore.servers.vllm.platforms import connected, sliding
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.servers.vllm.stacks import block_of, on_stack, stack_of
 from memcore.servers.vllm.versions import NEWEST, Facts, Runner, facts, former, latest_runner, second_runner
-from memcore.serving.checkpoint import text_config
+from memcore.serving.checkpoint import Stored, text_config
+from memcore.serving.formats import FORMATS
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics
 from memcore.serving.settings import ServerSettings
@@ -27,6 +30,25 @@ from memcore.units import GiB
 _VIDEO = 32 * (70 + 2 + 6)
 """Frames of Gemma 4's longest video, each of 70 tokens between two, with about 6 that say when it is
 (vllm, model_executor/models/gemma4_mm.py, get_mm_max_tokens_per_item)."""
+
+
+_EXPANDS = (0, 9, 2)
+
+
+def keeps(read: Defaults, stored: Stored) -> Stored:
+    """Return how weights are kept: scales of bitsandbytes stay quantized before 0.9.2, and are whole since.
+
+    Source: vllm, model_executor/model_loader/bitsandbytes_loader.py (dequantize_dq, not in 0.9.1; compress_statistics).
+    """
+    if not stored.format.name.startswith("nf4"):
+        return stored
+    version = read.given(EngineSettings.version)
+    nested = version is not None and release(version) < _EXPANDS
+    kept = replace(FORMATS["nf4-double" if nested else "nf4"], covers=stored.format.covers)
+    if kept.name != stored.format.name:
+        reason = "quantized scales are kept before vLLM 0.9.2" if nested else "vLLM undoes what quantizes scales"
+        read.assumptions.append(Assumption("model.quantization_config", kept.name, reason, True))
+    return replace(stored, format=kept)
 
 
 def options(read: Defaults, basics: Basics) -> Options:
@@ -186,6 +208,10 @@ def _inference_or_engine(read: Defaults, own: Setting[int], other: Setting[int],
     return given or also or read.take(own, default)
 
 
+_UNTOLD = "gb10"
+"""The GPU whose memory NVML does not tell."""
+
+
 def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
     """Return tokens and sequences of a step, of the API server (engine/arg_utils.py, get_batch_defaults)."""
     if not found.server_batches:
@@ -194,7 +220,9 @@ def _batches(read: Defaults, basics: Basics, found: Facts) -> tuple[int, int]:
         whole = whole or _recurrent(basics)
         chunked = found.chunk and basics.max_model_len > 32768 and not whole
         return found.chunk if chunked else max(basics.max_model_len, 2048), 256
-    memory, name = basics.capacity or 0, basics.accelerator.id if basics.accelerator else ""
+    name = basics.accelerator.id if basics.accelerator else ""
+    told = name != _UNTOLD or found.asks_cuda
+    memory = (basics.capacity or 0) if told else 0
     if found.wide_tier and memory >= 160 * GiB:
         return 16384, 1024
     if memory >= 70 * GiB and "a100" not in name:

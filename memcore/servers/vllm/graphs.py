@@ -7,15 +7,17 @@ model_executor/models/config.py (MambaModelConfig, GptOssForCausalLMConfig).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil
 
 from memcore.config.hardware import Hardware
 from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
-from memcore.networks.parts import Attention, LatentAttention, SpecialMixer
+from memcore.networks.network import Layer
+from memcore.networks.parts import Attention, Experts, LatentAttention, SpecialMixer
 from memcore.records import dataclass
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.sparse import captured_scores
@@ -34,7 +36,7 @@ from memcore.serving.captures import (
 )
 from memcore.serving.devices import integrated
 from memcore.serving.entries import observed, tensor
-from memcore.serving.formats import BYTES
+from memcore.serving.formats import BYTES, Format
 from memcore.serving.job import ServingJob
 from memcore.serving.profile import TOKENS, WORKSPACES, Step, gates
 from memcore.serving.slots import TENSOR, sharded
@@ -57,6 +59,16 @@ _LATENT_SPLITS = (0, 19)
 """Releases that read latent vectors with it on Hopper (platforms/cuda.py, _get_backend_priorities, of 0.19)."""
 _ADAPTED = 4 * 2
 """Kernels that add an adapter's result: two for each product of attention and the dense layer (lora/punica_wrapper)."""
+_FUSES = (0, 11, 1)
+"""The release since which inductor fuses what quantizes the input of a product in blocks (fp8_utils.py:
+per_token_group_quant_fp8 in 0.10.2 and 0.11.0, a QuantFP8 that is compiled in 0.11.2)."""
+_UNPACKED: Mapping[str, int] = {"nf4": 3, "nf4-double": 5}
+"""Kernels of a product with a matrix of bitsandbytes: it is unpacked, after its scales where these are quantized (two
+kernels), multiplied, and the result copied to its place (quantization/bitsandbytes.py, _apply_4bit_weight)."""
+_ATTENTION, _FUSED = 4, 2
+"""Matrices of attention, and products that they are merged to where nothing is unpacked; a dense layer has as many."""
+_BLOCKS, _INPUTS = "fp8-block", 2
+"""The format with scales of blocks, and inputs of attention, of a dense layer or of experts that are quantized."""
 _SPECIALIZED = (0, 11, 1)
 """The release that captures graphs without adapters, too (config/compilation.py, cudagraph_specialize_lora)."""
 _FORMER_MOST = 256
@@ -81,8 +93,9 @@ _WARMS = (0, 10, 2)
 _DATA_CENTER = 10
 """Compute capability of Blackwell's data-center GPUs, which capture up to 1,024 tokens since 0.28."""
 _HOPPER, _BLACKWELL = 9, 10
-_LATER = (0, 10)
-"""The first release with which no log but one of an A100 (0.19.1, 535.247) shows a driver before CUDA 12.4's."""
+_CUDA_13 = (0, 20)
+"""The release whose wheels are for CUDA 13, so that drivers begin with 580 (torch 2.11 requires cuda-toolkit 13.0);
+those before, for CUDA 12, run with any since 525, as 0.15.1 does with 535.86 on H100."""
 _PREFIXES = frozenset({"gemma3", "gemma4", "paligemma"})
 _SINGLE_TOKENS = frozenset({8, 12})
 """Those where a cache in fp8 is read by FlashInfer's own kernels, whose decoding is captured for single tokens alone
@@ -112,7 +125,8 @@ def graphs(job: ServingJob, chosen: Options, stage: Stage, step: Step) -> Graphs
             )
         )
     pooled = _pool(job, step, stage, max(pieces + whole))
-    inside = [each for each in (_split(job, chosen, stage, max(whole, default=0)),) if each is not None]
+    split = _split(job, chosen, stage, max(whole, default=0))
+    inside = [each for each in (split, _unpacked(job, max(pieces + whole))) if each is not None]
     inside += captured_scores(job, chosen, stage, max(whole, default=0))
     attends = job.basics.sizes.keys() >= {"a", "d"}
     workspaces = []
@@ -231,7 +245,7 @@ def _of_driver(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int
     return observed(
         _TITLE,
         _CATEGORY,
-        kept(job, usual, found, further, earlier=chosen.facts.since < _LATER),
+        kept(job, usual, found, further, earlier=chosen.facts.since < _CUDA_13),
         driver.source,
         text,
         "drivers differ, and kernels are loaded during the capture",
@@ -245,12 +259,47 @@ def _counted(job: ServingJob, chosen: Options, stage: Stage, counts: tuple[int, 
     networked = _networked(job)
     hosted = networked and integrated(job.accelerator)
     sums = (networked or summed_by_nccl(job)) and not hosted
-    found = count(stage, ranks, pieces=pieces, whole=whole, further=_ADAPTED * bool(chosen.loras), sums=sums)
+    quantizing = partial(_quantizing, job, chosen)
+    adapted = _ADAPTED * bool(chosen.loras)
+    found = count(
+        stage, ranks, pieces=pieces, whole=whole, further=lambda layer: adapted + quantizing(layer), sums=sums
+    )
     if plain:
-        other = count(stage, ranks, pieces=pieces, whole=whole)
+        other = count(stage, ranks, pieces=pieces, whole=whole, further=quantizing)
         found = replace(found, graphs=found.graphs + other.graphs, kernels=found.kernels + other.kernels)
     summed = _NETWORK * (pieces + whole) * len(stage.layers) if hosted else 0
     return found, int(summed * MiB)
+
+
+def _quantizing(job: ServingJob, chosen: Options, layer: Layer) -> int:
+    """Kernels that quantize what products of a layer read, or unpack what they multiply with.
+
+    Inputs are quantized by kernels of their own in experts, before 0.11.1 in other layers, too.
+
+    Source: vllm, layers/fused_moe/fused_moe.py, moe_kernel_quantize_input (read in 0.11.0 and 0.28).
+    """
+    experts = [_INPUTS * isinstance(ffn, Experts) for ffn in layer.ffns]
+    found = sum(experts) if _quantized(job, "routed-expert") is not None else 0
+    stored = job.basics.stored.format.name if job.basics.stored is not None else ""
+    if stored in _UNPACKED:
+        dense = [
+            sum(len(each.axes) > 1 for each in ffn.weights()) for ffn in layer.ffns if not isinstance(ffn, Experts)
+        ]
+        attention = [_ATTENTION for mixer in layer.mixers if isinstance(mixer, Attention)]
+        found += sum(_UNPACKED[stored] * each - _FUSED for each in (*attention, *dense))
+    blocks = _quantized(job, "attention")
+    if blocks is not None and blocks.name == _BLOCKS and chosen.facts.since < _FUSES:
+        found += _INPUTS * (len(layer.mixers) + experts.count(0))
+    return found
+
+
+def _quantized(job: ServingJob, kind: str) -> Format | None:
+    """Return the format of a kind of matrices whose inputs the GPU quantizes, too."""
+    capability = job.accelerator.version if job.accelerator else None
+    form = job.basics.stored.format_of(kind, ()) if job.basics.stored is not None else None
+    if form is None or form.activations is None:
+        return None
+    return form if capability is None or capability >= form.multiplied else None
 
 
 def _usual_driver(job: ServingJob, chosen: Options) -> Driver:
@@ -310,6 +359,16 @@ def _split(job: ServingJob, chosen: Options, stage: Stage, tokens: int) -> Entry
     return tensor("partial results of attention in whole graphs", _CATEGORY, shape, 4, sizes, source)
 
 
+def _unpacked(job: ServingJob, tokens: int) -> Entry | None:
+    """Return the widest matrix of bitsandbytes in the model's dtype: a single token multiplies without unpacking."""
+    stored, sizes = job.basics.stored, job.basics.sizes
+    if stored is None or stored.format.name not in _UNPACKED or tokens < 2 or not {"f", "h"} <= sizes.keys():
+        return None
+    shape: Shape = (Quotient(("f",), TENSOR), "h")
+    source = "bitsandbytes, autograd/_functions.py, MatMul4Bit"
+    return tensor("unpacked weights in graphs", _CATEGORY, shape, BYTES[job.basics.dtype], sizes, source)
+
+
 def _whole(job: ServingJob) -> bool:
     """Return whether images see themselves whole, as FlashAttention cannot (transformers_utils, is_mm_prefix_lm)."""
     return str(job.basics.raw.get("model_type")) in _PREFIXES
@@ -317,7 +376,7 @@ def _whole(job: ServingJob) -> bool:
 
 def _estimated(job: ServingJob, chosen: Options) -> int:
     """Return what the estimate of 0.26 and later has for each whole graph of recurrent layers and many sequences."""
-    if chosen.facts.since < (0, 26) or not _recurrent(job):
+    if chosen.facts.since < (0, 26) or not recurrent(job):
         return 0
     return _ESTIMATED if min(chosen.sequences, chosen.tokens) > _USUAL_SEQUENCES else 0
 
@@ -359,7 +418,7 @@ def _warmed(job: ServingJob, chosen: Options) -> bool:
     Since 0.10.2, where FlashInfer reads the cache of all layers, so not next to recurrent ones
     (model_executor/warmup/kernel_warmup.py).
     """
-    return chosen.facts.since >= _WARMS and not _recurrent(job)
+    return chosen.facts.since >= _WARMS and not recurrent(job)
 
 
 def _networked(job: ServingJob) -> bool:
@@ -385,7 +444,7 @@ def _flashinfer(job: ServingJob) -> bool:
     return usual and not sinks and reads
 
 
-def _recurrent(job: ServingJob) -> bool:
+def recurrent(job: ServingJob) -> bool:
     """Return whether some layers keep a state instead of tokens."""
     layers = job.basics.model.layers
     return any(isinstance(mixer, SpecialMixer) and mixer.state for layer, _ in layers for mixer in layer.mixers)
@@ -394,8 +453,9 @@ def _recurrent(job: ServingJob) -> bool:
 def captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
     """Sizes that are captured piece by piece, and those captured whole for decoding."""
     if not chosen.facts.server_batches:
-        # The former engine captures decoding alone, and all of it (worker/model_runner.py, _BATCH_SIZES_TO_CAPTURE).
-        most = round_up(min(chosen.sequences, _FORMER_MOST), 8)
+        # The former engine captures decoding alone, and all of it (worker/model_runner.py, _get_graph_batch_size).
+        asked = min(chosen.sequences, _FORMER_MOST)
+        most = next(size for size in (1, 2, 4, round_up(asked, 8)) if size >= asked)
         return [], [size for size in (1, 2, 4, *range(8, most + 1, 8)) if size <= most]
     facts, each = chosen.facts, 1 + (job.basics.speculation.tokens if job.basics.speculation else 0)
     major = job.accelerator.major if job.accelerator else None
@@ -408,7 +468,7 @@ def captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
     wide = facts.wide_steps or family == "gpt_oss"
     steps = [*range(8, min(most + 1, 256), 8), *range(256, most + 1, 16)] if wide else range(8, most + 1, 8)
     sizes = [size for size in (1, 2, 4, *steps) if size <= most]
-    twice = facts.two_modes or (facts.since >= (0, 10) and _recurrent(job))
+    twice = facts.two_modes or (facts.since >= (0, 10) and recurrent(job))
     # Chunked attention supports no whole graphs (model_executor/layers/attention/chunked_local_attention.py).
     chunked = any(mixer.mask == "chunked" for layer, _ in job.basics.model.layers for mixer in layer.mixers)
     mode = chosen.graph_mode or ("full_and_piecewise" if twice else "piecewise")

@@ -88,6 +88,9 @@ class Facts:
     """How many times more positions rotations in three directions have than the model (rotary_embedding/mrope.py)."""
     wide_tier: bool = False
     """16384 tokens from 160 GiB on."""
+    asks_cuda: bool = False
+    """Where NVML does not tell a GPU's memory, CUDA does (platforms/cuda.py, NvmlCudaPlatform.get_device_total_memory,
+    read in 0.28 to 0.33): steps on a GB10 are those of a small GPU before."""
     settles_late: bool = False
     """Blocks leave a window once the results of a step are there, so that a sequence may hold those of every step under
     way: two, where the next step is scheduled meanwhile (`max_in_flight_tokens`, not in 0.25.1; vllm, issue 49878)."""
@@ -139,6 +142,7 @@ _FEW = replace(_RAISED, since=(0, 26), profiles_few=True, settles_late=True, hyb
 _CONSUMED = replace(_FEW, since=(0, 27), buffers_inside=True)
 _WIDE = replace(_CONSUMED, since=(0, 28), wide_tier=True)
 _ALIKE = replace(_WIDE, since=(0, 30), tokens_by_blocks=True)
+_ASKED = replace(_ALIKE, since=(0, 33), asks_cuda=True)
 
 FACTS = (
     _V0,
@@ -165,6 +169,7 @@ FACTS = (
     _CONSUMED,
     _WIDE,
     _ALIKE,
+    _ASKED,
 )
 """Rows in order of release."""
 NEWEST = "0.33.0"
