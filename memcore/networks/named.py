@@ -31,7 +31,7 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"-mxfp8", "mxfp8"),
     (r"(?:-unsloth)?-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4"),
     (r"-bnb-8bit", "int8"),
-(r"(?:[-.]i1)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)|-qat", "gguf"),
+    (r"(?:[-.]i1)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)|-qat", "gguf"),
     (r"-bf16|-dequantized|-qat(?:-(?:q4_0|int4))?-unquantized", "bf16"),
 )
 """How names end, after `-qat` where training knew it, and which format that is."""
