@@ -188,7 +188,7 @@ REFUSED = {
     QLORA.replace("LoraConfig(", "ShiraConfig("): "ShiraConfig: found in line",
     QLORA.replace("LoraConfig(", "made(")
     + "get_peft_model(model, peft_config)\n": "get_peft_model: its config in line",
-    QLORA.replace('bias="none"', "layers_to_transform=[0]"): "layers_to_transform: found [0]",
+    QLORA.replace('bias="none"', "exclude_modules=['a']"): "exclude_modules: found ['a']",
     QLORA.replace('["q_proj"]', r"r'.*\.1.*q_proj'"): "adapters on only some layers",
     UNSLOTH.replace("    dtype", "    load_in_fp8 = True,\n    dtype") + ADAPTED + TRAINED: "load_in_fp8: found True",
     QLORA.replace("BitsAndBytesConfig(", "HqqConfig("): "HqqConfig: found in line",

@@ -18,7 +18,7 @@ from memcore.messages import Message, joined
 from memcore.networks.usual_targets import LLAMA_LINEARS
 from memcore.tools.accounts import accounted
 from memcore.tools.loads import BROUGHT, UNSLOTH, before_training, checkpoints, single_call, taken
-from memcore.tools.peft import KINDS_BY_CLASS, NOT_SUPPORTED, PEFT, of_config
+from memcore.tools.peft import KINDS_BY_CLASS, NOT_SUPPORTED, PEFT, PLACES, in_places, of_config
 
 _LORA: Mapping[str, str] = {
     "r": "lora_r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout", "target_modules": "lora_target_modules",
@@ -157,7 +157,10 @@ def _of_call(call: Call, given: Mapping[str, Any]) -> tuple[dict[str, Any], tupl
     if given.get(_PARTS[1], True) is False:
         raise UnsupportedError(_PARTS[1], "found {!r}; supported: {!r}", False, True)
     named = {_LORA[name]: value for name, value in given.items() if name in _LORA}
-    notes = _left(call, {name: value for name, value in given.items() if name not in (*_LORA, *_PARTS, *_OF_FAST)})
+    told = {name: given[name] for name in ("target_modules", *PLACES) if given.get(name) is not None}
+    named |= {_LORA.get(name, name): value for name, value in in_places(told).items()}
+    known = (*_LORA, *_PARTS, *_OF_FAST, *PLACES)
+    notes = _left(call, {name: value for name, value in given.items() if name not in known})
     listed = str(given.get("target_modules"))
     if _ALL_LINEAR.search(listed):
         message = Message(

@@ -18,9 +18,10 @@ from typing import Any
 from memcore import registry
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.formats.environment import environment
 from memcore.formats.normalized import AUTOCAST, GPUS, PREPARED
 from memcore.formats.objects import STARTED, options
-from memcore.formats.python import CUTS, FREEZES, PARSED, Call, Change, calls, environment, followed
+from memcore.formats.python import CUTS, FREEZES, PARSED, Call, Change, calls, followed
 from memcore.formats.readers import SeveralJobs, flat
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.writing import nested

@@ -415,6 +415,8 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "各层按 torchtitan 的实现计算：与 axolotl 的插件一样，由 DeepEP 把 token 发送给专家"
     ),
     "with adapter, expert parallelism is not supported yet": "暂不支持专家并行与 adapter 同用",
+    "adapters on different layers by module are not supported yet": "暂不支持各模块的适配器位于不同的层",
+    "name the modules": "请写出模块名",
     "modules_to_save: only adapters save modules, so it has no effect": (
         "modules_to_save：只有适配器才保存模块，因此不起作用"
     ),

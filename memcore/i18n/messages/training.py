@@ -171,6 +171,8 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "nanotron supports only {only}": "nanotron 只支持 {only:s}",
     "tied embeddings": "共享嵌入",
     "nanotron's ranks each hold part of the logits": "nanotron 的各 rank 只持有部分 logits",
+    "supported only for adapters of linear layers in transformers' models": "仅支持 transformers 模型线性层上的适配器",
+    "{model:s} has layers 0 to {last}": "{model:s} 的层号为 0 至 {last}",
     "nanotron's pipeline needs at least {count} micro-batches": "nanotron 的流水线至少需要 {count} 个微批次",
     "engine.tp_mode is {mode}": "engine.tp_mode 为 {mode}",
     "nanotron supports 0 and 1": "nanotron 支持 0 和 1",

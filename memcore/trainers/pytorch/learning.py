@@ -103,6 +103,7 @@ def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) ->
             joined(", ", targets),
             model.name,
         )
+    _refuse_places(read, model, parameters)
     adapter = Adapter(
         kind=kind,
         factor=_number(read, kind, Training.adapter.decompose_factor),
@@ -111,6 +112,9 @@ def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) ->
         frequencies=_number(read, kind, Training.adapter.n_frequency),
         frozen=read.given(Training.optimizer.name) == "lora-fa",
         rank=_rank(read, kind),
+        ranks=read.given(Training.adapter.rank_pattern) or {},
+        layers=read.given(Training.adapter.layers_to_transform),
+        within=model.network.path,
         targets=tuple(targets),
         parameters=tuple(parameters),
         doubled=doubled,
@@ -119,6 +123,26 @@ def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) ->
         dropout=float(read.take(Training.adapter.dropout, 0)),
     )
     return _with_saved(read, adapted(model, adapter))
+
+
+_PLACES = (Training.adapter.rank_pattern, Training.adapter.layers_to_transform)
+"""Where adapters differ."""
+
+
+def _refuse_places(read: Defaults, model: Model, parameters: Sequence[str]) -> None:
+    """Check which layers have an adapter; PEFT leaves stacked experts and LitGPT all layers out of such choices."""
+    for setting in _PLACES:
+        if read.given(setting) is not None and (parameters or layer_code(read) == "lit-gpt"):
+            read.refuse(setting, "supported only for adapters of linear layers in transformers' models; leave it out")
+    numbers, count = read.given(Training.adapter.layers_to_transform), model.num_layers
+    if numbers and min(numbers) >= count:
+        read.refuse(
+            Training.adapter.layers_to_transform,
+            "found {}; {} has layers 0 to {}",
+            joined(", ", map(str, numbers)),
+            model.name,
+            count - 1,
+        )
 
 
 def _refuse_layers(read: Defaults, kind: str) -> None:
