@@ -391,7 +391,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "only a decoder with adapters ('lora') is supported": "仅支持带适配器（'lora'）的解码器",
     "describe the job with flags otherwise": "其余情况请用命令行选项描述任务",
     "{keys}: adapters outside the decoder are not counted": "{keys}：解码器之外的适配器未计入",
-    "{file}: towers are not counted": "{file}：视觉塔未计入",
     "losses of several kinds at once are not supported yet": "暂不支持同时使用多种损失",
     "the closest is --method dpo": "最接近的是 --method dpo",
     "applies to GRPO in {frameworks}, so leave it out here": "仅适用于 {frameworks} 的 GRPO，此处请去掉",
@@ -417,6 +416,14 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "with adapter, expert parallelism is not supported yet": "暂不支持专家并行与 adapter 同用",
     "adapters on different layers by module are not supported yet": "暂不支持各模块的适配器位于不同的层",
     "name the modules": "请写出模块名",
+    "{flag:s}: towers stay on the host and are not counted": "{flag:s}：编码器留在主机上，未计入",
+    "-hf: brings the towers of {repository:s} along, assumed to be in F16": (
+        "-hf：会同时下载 {repository:s} 的编码器，按 F16 计"
+    ),
+    "--no-mmproj leaves them out": "--no-mmproj 可不加载",
+    "{flag:s}: what encoding a picture takes is not counted": "{flag:s}：编码图像时的显存未计入",
+    "a second FROM names the file of towers": "由第二个 FROM 指定编码器文件",
+    "{model:s} has no towers for images or sound": "{model:s} 没有图像或声音编码器",
     "modules_to_save: only adapters save modules, so it has no effect": (
         "modules_to_save：只有适配器才保存模块，因此不起作用"
     ),
