@@ -115,7 +115,7 @@ def test_what_is_computed():
 SAID = {
     '"use_dora": false': ('"use_dora": true', "type", "dora"),
     '"rank_pattern": {}': (r'"rank_pattern": {"^model\\.layers\\.0\\.mlp.(up|down)_proj": 4}', "rank_pattern",
-                           {"model.layers.0.mlp.up_proj": 4, "model.layers.0.mlp.down_proj": 4}),
+                           "model.layers.0.mlp.up_proj=4,model.layers.0.mlp.down_proj=4"),
     '"layers_to_transform": null': ('"layers_to_transform": [1, 0]', "layers_to_transform", [1, 0]),
     '"use_rslora": false': ('"use_rslora": true', "use_rslora", True),
     '"modules_to_save": null': ('"modules_to_save": ["embed_tokens", "lm_head"]', "modules_to_save",

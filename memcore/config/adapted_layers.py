@@ -6,60 +6,53 @@ Source: peft 0.21, utils/other.py (`get_pattern_key`), tuners/tuners_utils.py (`
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from itertools import pairwise
 
 from memcore import limits
-from memcore.config.kinds import JsonSchema
+from memcore.config.kinds import JsonSchema, Plain
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.units import shown
 
 _END = rf"[\w-]{{1,{limits.NAME_LENGTH}}}(?:\.[\w-]{{1,{limits.NAME_LENGTH}}}){{0,15}}"
+_ENTRY = re.compile(rf"({_END})=([1-9][0-9]{{0,5}})")
 _LAYER = r"[0-9]{1,4}"
-_RANK = r"[0-9]{1,6}"
+_LONGEST = 2**17
+"""Characters of all entries: a rank for each matrix of 100 layers takes a third of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ranks:
-    """Ranks by the ends of the names of modules.
+class Ranks(Plain):
+    """Ranks by the ends of the names of modules, as text.
 
     >>> Ranks().parse("q_proj=4, layers.0.self_attn.k_proj=16")
-    {'q_proj': 4, 'layers.0.self_attn.k_proj': 16}
+    'q_proj=4,layers.0.self_attn.k_proj=16'
     """
 
-    def check(self, value: object) -> Mapping[str, int]:
-        """Return the ranks, if they are ranks of names; the first name that a module ends with decides."""
-        if not isinstance(value, Mapping) or not value or not all(map(_is_rank, value.items())):
+    def check(self, value: object) -> str:
+        """Return the entries with one comma between them; the first name that a module ends with decides."""
+        entries = value.split(",") if isinstance(value, str) and len(value) <= _LONGEST else []
+        named = [each.strip() for each in entries]
+        if not named or not all(map(_ENTRY.fullmatch, named)):
             raise ValueError(Message("expected ranks by module, such as {}, found {}", "q_proj=4", shown(value)))
-        limits.few(list(value))
-        return dict(value)
+        return ",".join(named)
 
-    def parse(self, text: str) -> Mapping[str, int]:
-        """Return the ranks that a text lists."""
-        found = [re.fullmatch(rf"({_END})=({_RANK})", each.strip()) for each in text.split(",") if each.strip()]
-        return self.check({each[1]: int(each[2]) for each in found if each} if all(found) else text)
-
-    def spell(self, value: object) -> str:
-        """Return the ranks as text."""
-        return ",".join(f"{name}={rank}" for name, rank in value.items()) if isinstance(value, Mapping) else str(value)
+    def parse(self, text: str) -> str:
+        """Return what was typed, checked."""
+        return self.check(text)
 
     def schema(self) -> JsonSchema:
-        """Return its JSON Schema."""
-        ranks = {"type": "integer", "minimum": 1, "maximum": 10**6 - 1}
-        return {
-            "type": "object",
-            "propertyNames": {"pattern": f"^{_END}$"},
-            "additionalProperties": ranks,
-            "minProperties": 1,
-            "maxProperties": limits.LIST_LENGTH,
-        }
+        """Return a string of entries."""
+        return {"type": "string", "maxLength": _LONGEST, "pattern": "="}
 
 
-def _is_rank(entry: tuple[object, object]) -> bool:
-    name, rank = entry
-    whole = isinstance(rank, int) and not isinstance(rank, bool) and 0 < rank < 10**6
-    return whole and isinstance(name, str) and re.fullmatch(_END, name) is not None
+def ranks_of(text: str | None) -> dict[str, int]:
+    """Return the ranks that entries stand for.
+
+    >>> ranks_of("q_proj=4,mlp.up_proj=8"), ranks_of(None)
+    ({'q_proj': 4, 'mlp.up_proj': 8}, {})
+    """
+    return {name: int(rank) for name, rank in _ENTRY.findall(text or "")}
 
 
 @dataclass(frozen=True, slots=True)

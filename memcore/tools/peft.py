@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.adapted_layers import ranks_of
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import MemcoreError, UnsupportedError
@@ -11,6 +12,7 @@ from memcore.formats.readers import flat
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.networks.adapter_kinds import ADAPTER_KINDS, LINEAR_LAYERS, LITGPT_LAYERS
+from memcore.networks.adapters import ALL, linear_names
 from memcore.networks.catalog import find_model
 from memcore.networks.usual_targets import targets_of_peft
 from memcore.tools.targets import placed, ranks
@@ -168,6 +170,8 @@ def _written(config: Config) -> dict[str, Any]:
     keys: dict[str, Any] = {"lora_alpha": 2 * rank} if kind in ("lora", "dora") and rank else {}
     if kind == "oft" and rank:
         keys = {"oft_block_size": 0}  # PEFT takes one of them (tuners/oft/config.py)
+    if config[Training.adapter.target_modules] == ALL and config.get(Training.adapter.layers_to_transform):
+        keys["target_modules"] = linear_names(find_model(config.model).network)[:-1]  # its class wants a list with them
     return {**keys, **({"token_indices": [*range(tokens)]} if kind == "trainable-tokens" and tokens else {})}
 
 
@@ -185,7 +189,7 @@ PEFT = Tool(
         Key(path=Training.adapter.target_modules, name="target_modules"),
         Key(path=Training.adapter.target_parameters, name="target_parameters"),
         Key(path=Training.adapter.modules_to_save, name="modules_to_save"),
-        Key(path=Training.adapter.rank_pattern, name=_RANKS),
+        Key(path=Training.adapter.rank_pattern, name=_RANKS, spelled=ranks_of),
         Key(path=Training.adapter.layers_to_transform, name="layers_to_transform"),
         Key(path=Training.adapter.use_rslora, name="use_rslora"),
         Key(path=Training.adapter.init_r, name="init_r"),
@@ -217,7 +221,7 @@ def in_places(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return where a config of LoRA in Python has adapters, and the ranks there, by keys of `IN_SCRIPTS`.
 
     >>> in_places({"target_modules": ["q_proj"], "rank_pattern": {"q_proj": 4}, "layers_to_transform": [1]})
-    {'target_modules': ['q_proj'], '*adapted.layers_to_transform': [1], '*adapted.rank_pattern': {'q_proj': 4}}
+    {'target_modules': ['q_proj'], '*adapted.layers_to_transform': [1], '*adapted.rank_pattern': 'q_proj=4'}
     """
     words = flat(given)
     _placed(words, _TYPES["lora"])

@@ -95,13 +95,13 @@ def _numbers(found: str) -> Sequence[int]:
     return [int(each) for each in re.findall(r"\d" if found.startswith("[") else r"\d+", found)]
 
 
-def ranks(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    r"""Return ranks by the ends of the names of modules, from PEFT's patterns.
+def ranks(found: Mapping[str, Any]) -> str:
+    r"""Return ranks by the ends of the names of modules, as text, from PEFT's patterns.
 
     >>> ranks({r"^model\.layers\.\d+\.self_attn.(q|v)_proj$": 4, "layers.0.mlp.up_proj": 8})
-    {'self_attn.q_proj': 4, 'self_attn.v_proj': 4, 'layers.0.mlp.up_proj': 8}
+    'self_attn.q_proj=4,self_attn.v_proj=4,layers.0.mlp.up_proj=8'
     """
-    return {end: rank for pattern, rank in found.items() for end in _written_out(pattern)}
+    return ",".join(f"{end}={rank}" for pattern, rank in found.items() for end in _written_out(pattern))
 
 
 _ANY_LAYER = re.compile(r"^.*(?:\[0-9\]|\[\\d\]|\\d|\*)[+*]?\\?\.")

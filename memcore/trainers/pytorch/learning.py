@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import gcd
 
+from memcore.config.adapted_layers import ranks_of
 from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.needs import OF_ADAPTERS
@@ -112,7 +113,7 @@ def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) ->
         frequencies=_number(read, kind, Training.adapter.n_frequency),
         frozen=read.given(Training.optimizer.name) == "lora-fa",
         rank=_rank(read, kind),
-        ranks=read.given(Training.adapter.rank_pattern) or {},
+        ranks=ranks_of(read.given(Training.adapter.rank_pattern)),
         layers=read.given(Training.adapter.layers_to_transform),
         within=model.network.path,
         targets=tuple(targets),
