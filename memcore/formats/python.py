@@ -63,6 +63,8 @@ _OF_TEXTS: Mapping[str, tuple[int, ...]] = {
     "endswith": (1,),
 }  # fmt: skip
 """Methods of texts, and how many arguments they may have."""
+_FETCHES = "snapshot_download"
+"""What brings a repository here, whose folder stands for it (huggingface_hub, modelscope)."""
 _REMOVING = frozenset({"pop", "popitem", "clear", "setdefault"})
 _JOINING = frozenset({"Path", "PurePath", "join", "joinpath"})
 _LARGEST, _LARGE, LONGEST = 2**63, 4096, 2**20
@@ -497,11 +499,16 @@ class Known:
             except TypeError:
                 return NotImplemented
         if isinstance(node, ast.Subscript):
-            key = self.value(node.slice, deep)
-            return (
-                self._variable([key]) if last(node.value) == "environ" else item_of(self.value(node.value, deep), key)
-            )
+            return self._item(last(node.value), self.value(node.slice, deep), node.value, deep)
         return self._computed(node, deep)
+
+    def _item(self, name: str, key: Any, of: ast.expr, deep: int) -> Any:
+        """Return an item of a mapping or a list; of a library's table by their names."""
+        if name == "environ":
+            return self._variable([key])
+        found = item_of(self.value(of, deep), key)
+        constant = name.isupper() and isinstance(key, str) and not is_open(key)
+        return f"${name}.{key}" if found is NotImplemented and constant else found
 
     def _mapping(self, node: ast.Dict, deep: int) -> dict[str, Any]:
         """A mapping with those that are unpacked in it."""
@@ -591,6 +598,9 @@ class Known:
         asked = name == "getenv" or (name == "get" and "environ" in ast.dump(node.func))
         if asked and values and isinstance(values[0], str):
             return self._variable(values)
+        if name == _FETCHES:
+            named = [self.value(each.value, deep) for each in node.keywords if each.arg in ("repo_id", "model_id")]
+            return [*values, *named, NotImplemented][0]
         if name in BUILTINS and isinstance(node.func, ast.Name):
             return of_builtin(name, values)
         if isinstance(node.func, ast.Attribute) and (name == "get" or len(values) in _OF_TEXTS.get(name, ())):
