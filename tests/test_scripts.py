@@ -194,6 +194,8 @@ REFUSED = {
     QLORA.replace("BitsAndBytesConfig(", "HqqConfig("): "HqqConfig: found in line",
     QLORA
     + "other = TrainingArguments(output_dir='y', per_device_train_batch_size=8)\n": "different arguments in lines",
+    "import deepspeed\nfrom transformers import AutoModel\nmodel = AutoModel.from_pretrained('a/b')\n"
+    "engine = deepspeed.init_inference(model, tensor_parallel={'tp_size': 2})\nengine.generate(x)\n": "init_inference: found",
     "import torch\nfor x in range(3):\nprint(x)\nTrainingArguments(": "is not Python: line",
     notebook("print(1)"): "notebook that neither trains nor serves",
     "import torch\n\ndef build():\n    return torch.zeros(1)\n": "is a Python script, which is not run",

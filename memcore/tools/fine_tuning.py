@@ -14,6 +14,7 @@ from memcore.config.training import Training
 from memcore.formats.normalized import (
     CHECKPOINTS,
     ENGINE,
+    FROZEN,
     GPUS,
     PER_NODE,
     VERSION,
@@ -220,6 +221,7 @@ TRAINER = Tool(
         *LOOP,
         *SHARDS,
         *LOOPS.keys,
+        Key(path=Training.quantization, name=FROZEN),
         Key(path=Training.adapter.rank, name="lora_r"),
         Key(path=Training.adapter.dropout, name="lora_dropout"),
         Key(path=Training.adapter.target_modules, name="lora_target_modules"),

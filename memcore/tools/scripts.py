@@ -30,7 +30,7 @@ from memcore.messages import Message, joined
 from memcore.tools.adapted import checkpointed, of_adapters
 from memcore.tools.altered import of_arguments, of_model, optimizer_of, with_changes
 from memcore.tools.frozen import trained_of
-from memcore.tools.generating import of_generation
+from memcore.tools.generating import of_generation, refuse_others
 from memcore.tools.loads import (
     ARGUMENT_CLASSES,
     BITS,
@@ -100,6 +100,7 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
         left = [each for each in changes if each.line <= end and each.to not in reads(looped)]
         keys, notes = _training(looped, left)
         return _of_training((keys, (NOTE, *notes)), around)
+    refuse_others(found)
     generates = of_generation(found, changes)
     return None if generates is None else ("argv", {**generates[0], **around}, generates[1])
 
