@@ -274,7 +274,7 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     keys = keys if arguments else {**_of_fields(found), **keys, **of_arguments(changes)}
     keys = {**keys, **_of_model_config(found, told)}
     plain = arguments[0].name in ARGUMENT_CLASSES[:2] if arguments else "gradient_checkpointing" in keys
-    if plain and {call.name for call in found} & {*TRAINERS} in ({"Trainer"}, {"Seq2SeqTrainer"}):
+    if plain and {call.name for call in found} & {*TRAINERS} <= {"Trainer", "Seq2SeqTrainer"}:
         keys.setdefault("max_length", _truncated(found))
     keys |= _launched(found)
     cut = _cut_before(found, keys)
