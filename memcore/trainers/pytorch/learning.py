@@ -34,12 +34,13 @@ from memcore.networks.adapters import (
     around,
     learns,
     linear_names,
+    outside_names,
     prefixed,
     targeted,
     with_saved,
     with_trained_rows,
 )
-from memcore.networks.nearest import seeing
+from memcore.networks.nearest import only_counted, seeing
 from memcore.networks.network import LANGUAGE_MODEL, SEEING, Model
 from memcore.networks.parts import Attention
 from memcore.networks.quantized import STORAGES
@@ -93,7 +94,8 @@ def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) ->
     targets, parameters, doubled = converted(read, model, kind, targets, parameters)
     if layer_code(read) == "lit-gpt":
         targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
-    targets = _named(read, model, targets)
+    outside = _outside(read, model)
+    targets = _named(read, model, targets, outside)
     _refuse_dropout(read, kind)
     if around(model.network)[1] in targets:
         _refuse_at_head(read, kind)
@@ -104,7 +106,7 @@ def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) ->
             joined(", ", targets),
             model.name,
         )
-    _refuse_places(read, model, parameters)
+    _refuse_places(read, model, others=bool(parameters or outside))
     adapter = Adapter(
         kind=kind,
         factor=_number(read, kind, Training.adapter.decompose_factor),
@@ -120,6 +122,7 @@ def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) ->
         parameters=tuple(parameters),
         doubled=doubled,
         divided=framework_of(read).divides_adapters,
+        outside=outside,
         dtype=read.take(Training.adapter.dtype, _usual_dtype(read, engine)),
         dropout=float(read.take(Training.adapter.dropout, 0)),
     )
@@ -130,11 +133,11 @@ _PLACES = (Training.adapter.rank_pattern, Training.adapter.layers_to_transform)
 """Where adapters differ."""
 
 
-def _refuse_places(read: Defaults, model: Model, parameters: Sequence[str]) -> None:
-    """Check which layers have an adapter; PEFT leaves stacked experts and LitGPT all layers out of such choices."""
+def _refuse_places(read: Defaults, model: Model, *, others: bool) -> None:
+    """Check which layers have an adapter; `others`: stacked experts or towers are adapted, too."""
     for setting in _PLACES:
-        if read.given(setting) is not None and (parameters or layer_code(read) == "lit-gpt"):
-            read.refuse(setting, "supported only for adapters of linear layers in transformers' models; leave it out")
+        if read.given(setting) is not None and (others or layer_code(read) == "lit-gpt"):
+            read.refuse(setting, "supported only for adapters of the decoder's linear layers; leave it out")
     numbers, count = read.given(Training.adapter.layers_to_transform), model.num_layers
     if numbers and min(numbers) >= count:
         read.refuse(
@@ -181,13 +184,26 @@ def _usual_dtype(read: Defaults, engine: Engine) -> str:
     return _stored(read, engine) if framework_of(read).adapts_itself else "fp32"
 
 
-def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str]:
+def _outside(read: Defaults, model: Model) -> tuple[str, ...]:
+    """Return which of towers and projectors have adapters too: those that `training.trainable` names."""
+    given = read.given(Training.trainable)
+    parts = () if given in (None, "all") else names_of(given)
+    if LANGUAGE_MODEL not in parts or not seeing(model.network):
+        return ()
+    if only_counted(model.network):
+        message = "found {!r}; adapters are supported only in the language model of {}"
+        raise UnsupportedError(Training.trainable, message, given, model.name)
+    return tuple(kind for kind in SEEING if kind in parts)
+
+
+def _named(read: Defaults, model: Model, targets: Sequence[str], outside: Sequence[str]) -> Sequence[str]:
     """Return the targets that are layers of the model. PEFT passes over other names, unless there is nothing else.
 
     A path, such as `layers.0`, would be the end of other modules' paths (`check_target_module_exists`).
     Source: peft 0.21, tuners/tuners_utils.py, `inject_adapter` ("Target modules … not found in the base model").
     """
-    path, known = Training.adapter.target_modules, (*linear_names(model.network), ALL)
+    path = Training.adapter.target_modules
+    known = (*dict.fromkeys((*linear_names(model.network), *outside_names(model.network, outside))), ALL)
     found = [each for each in targets if each in known]
     others = [each for each in targets if each not in known]
     if found and others and not any("." in each for each in others):
@@ -460,8 +476,10 @@ def trainable_parts(read: Defaults, model: Model) -> Model:
     if given is None or given == "all":
         return model
     parts = tuple(names_of(given))
-    if model.network.adapted:
-        read.refuse(path, "found {!r}; with an adapter, only the adapter is trained", given)
+    at_linears = ADAPTER_KINDS[_kind(read)].attached_to == LINEAR_LAYERS if model.network.adapted else None
+    if model.network.adapted and not (at_linears and LANGUAGE_MODEL in parts):
+        message = "found {!r}; with an adapter, only the adapter is trained; allowed: {}, or this with {}"
+        read.refuse(path, message, given, LANGUAGE_MODEL, joined(", ", SEEING))
     if LANGUAGE_MODEL in parts:
         return _without_towers(read, model, parts)
     known = {part for weight, _, _ in model.tensors for part in weight.name.split(".")}
