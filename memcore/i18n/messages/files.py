@@ -432,16 +432,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "各层按 torchtitan 的实现计算：与 axolotl 的插件一样，由 DeepEP 把 token 发送给专家"
     ),
     "with adapter, expert parallelism is not supported yet": "暂不支持专家并行与 adapter 同用",
-    "adapters on different layers by module are not supported yet": "暂不支持各模块的适配器位于不同的层",
     "name the modules": "请写出模块名",
-    "{flag:s}: towers stay on the host and are not counted": "{flag:s}：编码器留在主机上，未计入",
-    "-hf: brings the towers of {repository:s} along, assumed to be in F16": (
-        "-hf：会同时下载 {repository:s} 的编码器，按 F16 计"
-    ),
-    "--no-mmproj leaves them out": "--no-mmproj 可不加载",
-    "{flag:s}: what encoding a picture takes is not counted": "{flag:s}：编码图像时的显存未计入",
-    "a second FROM names the file of towers": "由第二个 FROM 指定编码器文件",
-    "{model:s} has no towers for images or sound": "{model:s} 没有图像或声音编码器",
     "modules_to_save: only adapters save modules, so it has no effect": (
         "modules_to_save：只有适配器才保存模块，因此不起作用"
     ),
