@@ -756,6 +756,7 @@ def test_only_the_run_knows():
         ("scripts1_second", (27, 33), (0, 0)),
         ("scripts2_blind", (37, 39), (0, 0)),
         ("scripts2_second", (13, 15), (1, 0)),
+        ("scripts2_third", (10, 10), (0, 0)),
     ],
 )
 def test_scripts_as_written_down(batch, right, silent):

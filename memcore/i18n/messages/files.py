@@ -122,8 +122,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "MPT is counted as a GPT-2 of the same sizes, which has the same layers": "MPT 按同尺寸的 GPT-2 计算，两者的层相同",
     "supported: mpt_causal_lm, hf_causal_lm": "支持 mpt_causal_lm、hf_causal_lm",
     "leave it out and give the nearest, {flag:s} {value:s}": "请去掉它并改用最接近的 {flag:s} {value:s}",
-    "this library is not supported yet": "暂不支持这个库",
-    "the nearest is {nearest:s}": "最接近的是 {nearest:s}",
     "this value is not supported yet": "暂不支持这个值",
     "adapters on all linear layers are supported": "支持在所有线性层上的适配器",
     # Methods

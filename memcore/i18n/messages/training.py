@@ -174,6 +174,8 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "tied embeddings": "共享嵌入",
     "nanotron's ranks each hold part of the logits": "nanotron 的各 rank 只持有部分 logits",
     "adapters on different layers by module are not supported yet": "暂不支持各模块的适配器位于不同的层",
+    "the nearest is {nearest:s}": "最接近的是 {nearest:s}",
+    "this library is not supported yet": "暂不支持这个库",
     "supported only for adapters of the decoder's linear layers": "仅支持解码器线性层上的适配器",
     "{model:s} has layers 0 to {last}": "{model:s} 的层号为 0 至 {last}",
     "nanotron's pipeline needs at least {count} micro-batches": "nanotron 的流水线至少需要 {count} 个微批次",
