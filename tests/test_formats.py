@@ -203,6 +203,7 @@ READ = {
                 "optimizer": {"name": "adamw", "implementation": "foreach"},
                 "sequence_length": 2048,
             },
+            "engine": {"framework": "trl"},
         },
         (),
     ),

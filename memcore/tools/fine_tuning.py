@@ -14,6 +14,7 @@ from memcore.config.training import Training
 from memcore.formats.normalized import (
     CHECKPOINTS,
     ENGINE,
+    FRAMEWORK,
     GPUS,
     PER_NODE,
     VERSION,
@@ -83,7 +84,7 @@ LOOP = (
     Key(path=Training.method.completion_length, name=COMPLETION),
     Key(path=Training.method.rollout_share, name=SHARE),
     Key(path=Training.method.reward_model, name=REWARDS),
-    Key(path=EngineSettings.framework, name="*framework"),
+    Key(path=EngineSettings.framework, name=FRAMEWORK),
 )
 """What a loop's keys mean together (memcore/tools/loops.py)."""
 UNSAID: Mapping[str, Any] = {**LOOPS.unsaid, **dict.fromkeys((
@@ -204,6 +205,7 @@ TRAINER = Tool(
     syntax="yaml",
     engines=SCRIPT,
     implementations=("transformers", "liger"),
+    fixed=(EngineSettings.framework,),
     tells=("per_device_train_batch_size", "model_name_or_path"),
     model="model_name_or_path",
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} train.py --config {file}",
