@@ -205,7 +205,6 @@ TRAINER = Tool(
     syntax="yaml",
     engines=SCRIPT,
     implementations=("transformers", "liger"),
-    fixed=(EngineSettings.framework,),
     tells=("per_device_train_batch_size", "model_name_or_path"),
     model="model_name_or_path",
     launch="torchrun --nnodes {nodes} --nproc_per_node {each} train.py --config {file}",

@@ -141,7 +141,7 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     elif found.get("adapter") is None:
         normalized |= trained_parts("axolotl", normalized, found.get("base_model"))
     _axolotl_targets(normalized, found.get("base_model"))
-    return normalized, tuple(said)
+    return {FRAMEWORK: "axolotl", **normalized}, tuple(said)
 
 
 def _axolotl_targets(normalized: dict[str, Any], model: object) -> None:
@@ -268,7 +268,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
             normalized[name] = targets(normalized[name])
         elif name in normalized and (names := linear_alone(found.get("model_name_or_path"))):
             normalized[name] = names
-    return normalized, notes
+    return {FRAMEWORK: "llama-factory", **normalized}, notes
 
 
 def _factory_precision(normalized: dict[str, Any], kind: object) -> str:
