@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memcore.questions.advising.advise import Advice, Advised, advise
     from memcore.questions.calibrating import Calibration, calibrate
     from memcore.questions.planning.plan import Planned, Proposal, plan
+    from memcore.questions.planning.together import PlannedTogether, Together, plan_together
     from memcore.questions.reconciling.reconcile import Reconciled, reconcile
     from memcore.questions.roofline import Roofline
     from memcore.questions.searching.found import Found, Progress
@@ -41,6 +42,7 @@ __all__ = [
     "Layout",
     "MemcoreError",
     "Planned",
+    "PlannedTogether",
     "Problem",
     "Progress",
     "Proposal",
@@ -48,6 +50,7 @@ __all__ = [
     "Roofline",
     "Shared",
     "Solution",
+    "Together",
     "UnsupportedError",
     "__version__",
     "advise",
@@ -56,6 +59,7 @@ __all__ = [
     "fetch",
     "load",
     "plan",
+    "plan_together",
     "reconcile",
     "search",
     "share",
@@ -73,6 +77,7 @@ _HOMES = {
     "Layout": "memcore.questions.searching.layouts",
     "MemcoreError": "memcore.errors",
     "Planned": "memcore.questions.planning.plan",
+    "PlannedTogether": "memcore.questions.planning.together",
     "Problem": "memcore.errors",
     "Progress": "memcore.questions.searching.found",
     "Proposal": "memcore.questions.planning.plan",
@@ -80,6 +85,7 @@ _HOMES = {
     "Roofline": "memcore.questions.roofline",
     "Shared": "memcore.questions.sharing",
     "Solution": "memcore.questions.solving",
+    "Together": "memcore.questions.planning.together",
     "UnsupportedError": "memcore.errors",
     "__version__": "memcore.version",
     "advise": "memcore.questions.advising.advise",
@@ -88,6 +94,7 @@ _HOMES = {
     "fetch": "memcore.tools.fetching",
     "load": "memcore.tools.loading",
     "plan": "memcore.questions.planning.plan",
+    "plan_together": "memcore.questions.planning.together",
     "reconcile": "memcore.questions.reconciling.reconcile",
     "search": "memcore.questions.searching.search",
     "share": "memcore.questions.sharing",

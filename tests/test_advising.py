@@ -11,7 +11,8 @@ from memcore.faces.render.advice import advice_data, advice_html, advice_text
 from memcore.networks.catalog import find_model
 from memcore.questions.advising.changes import CHANGES
 from memcore.questions.advising.native import DIALECTS
-from memcore.questions.costs import Plan, cost, cost_of
+from memcore.questions.costs import cost, cost_of
+from memcore.questions.dividing import Plan
 from memcore.questions.roofline import roofline_of
 from memcore.questions.work import work_of
 from memcore.trace.changes import KINDS, RISKS
@@ -72,8 +73,8 @@ def test_a_layer_that_is_not_kept_is_not_there():
     full = found["Full activation checkpointing"]
     assert full.after.allocated.expected > 40 * 2**30 > full.after.allocated.expected / 3
     assert full.flags == ("--activation_checkpoint.mode full",)
-    assert "+33% FLOPs" in full.reason
-    assert 0.29 < full.slowdown < 1 / 3, "the optimizer and the backward pass of attention take what they took"
+    assert "+26% FLOPs" in full.reason, "each layer ends before its last product"
+    assert 0.23 < full.slowdown < 0.26, "the optimizer and the backward pass of attention take what they took"
 
 
 def test_the_best_comes_first():

@@ -12,7 +12,7 @@ from test_compiled import kept as held
 
 from memcore import Config, advise, estimate
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.questions.costs import recomputed
+from memcore.questions.work import recomputed
 from memcore.tools.convert import imported
 from memcore.tools.exporting import exported
 from memcore.trainers.pytorch.budgets import block_results

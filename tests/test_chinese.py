@@ -54,6 +54,7 @@ SILENT = (
         "faces/page/exchanging",
         "faces/page/presets",
         "tools/unsloth",
+        "servers/generate/script",
         "trainers/pytorch/titan_module",
     ),  # other tools' names, and files to take away
     *(

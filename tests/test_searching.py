@@ -21,7 +21,8 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.faces.cli import main
 from memcore.faces.render.search import flags_of, search_data, search_text
-from memcore.questions.costs import cost_of, plan_of, traffic_of
+from memcore.questions.costs import cost_of
+from memcore.questions.dividing import plan_of, traffic_of
 from memcore.questions.searching import tasks
 from memcore.questions.searching.found import TIE, order, pareto
 from memcore.questions.searching.layouts import Layout, config_of

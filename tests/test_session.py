@@ -18,7 +18,7 @@ from memcore.config.texts import from_texts, to_texts
 from memcore.config.training import Training
 from memcore.config.url import decode_fragment, encode_fragment
 from memcore.errors import UnsupportedError
-from memcore.faces.goals.names import meanings
+from memcore.faces.goals.names import as_served, meanings
 from memcore.faces.goals.sentences import asked, job_of, of_tool
 from memcore.faces.goals.tasks import TASKS, task_of, with_task
 from memcore.faces.page import answering, exchanging, framing, precomputed, static
@@ -43,7 +43,7 @@ from memcore.i18n.serving import SERVING_IN_CHINESE
 from memcore.i18n.symbols import SYMBOLS_IN_CHINESE
 from memcore.i18n.terminal import TERMINAL_IN_CHINESE, WORDS_OF_TERMINAL
 from memcore.memory.estimate import Estimate
-from memcore.networks.catalog import identified, known
+from memcore.networks.catalog import find_model, identified, known
 from memcore.networks.glossary import SYMBOLS
 from memcore.questions.describe import symbols, when, why
 from memcore.questions.describe_serving import answers, serving_verdict
@@ -328,7 +328,10 @@ def test_a_whole_question_fills_the_sentence(text, wanted):
     assert visit.session.from_example == {}
 
 
-WRITTEN_DOWN = ("trial_sentences", "trial_sentences_second", "plan2_sentences", "planb_questions", "planc_questions")
+WRITTEN_DOWN = (
+    *("trial_sentences", "trial_sentences_second", "plan2_sentences", "planb_questions", "planc_questions"),
+    *("plans1_questions", "plans1_later"),
+)
 SENTENCES = [row for name in WRITTEN_DOWN for row in truth(name) if "task" in row]
 CHATS = set(LENGTHS)
 SERVED = {name for name, task in TASKS.items() if task.engine}
@@ -341,10 +344,21 @@ def read_as(texts):
     return {**values, "model": known(texts["model"]) and identified(texts["model"]).base}
 
 
+LENGTH_OF = {"inference.max_model_len", "training.sequence_length"}
+
+
+def begun(texts, said):
+    """Return texts with lengths that nobody said no longer than the model's own."""
+    most = find_model(texts["model"]).sizes["P"] if known(texts["model"]) else 10**9
+    return {
+        path: str(min(int(text), most)) if path in LENGTH_OF - said.keys() else text for path, text in texts.items()
+    }
+
+
 def test_sentences_are_read_whole():
     """What a sentence says becomes settings, its words that say something else are told; numbers in names are no batch.
 
-    A chat begins with 8,192 tokens, and a full fine-tune is a goal of its own.
+    A chat begins with 8,192 tokens, and a full fine-tune is a goal of its own. Who serves means the tuned model.
     """
     wrong = {}
     for row in SENTENCES:
@@ -353,13 +367,14 @@ def test_sentences_are_read_whole():
         said = {**tool, **{PATHS[flag]: text for flag, text in row["says"].items()}}
         task = row["task"] if row["task"] in TASKS else "serve"
         chat = {"inference.max_model_len": "8192"} if task in SERVED and not CHATS & said.keys() else {}
+        said |= {"model": as_served(said["model"])} if task in SERVED else {}
         whole = "full-fine-tune" if task == "full" and re.search("full|全", row["sentence"], re.IGNORECASE) else None
         wanted = (
-            read_as({**with_task(said, task, frozenset(said)), **chat}), row.get("tool"), row.get("goal", whole),
-            row.get("tokens"), row.get("batch_tokens"), " ".join(row.get("not_read", ())),
+            read_as(begun({**with_task(said, task, frozenset(said)), **chat}, said)), row.get("tool"), row.get("goal", whole),
+            row.get("tokens"), row.get("batch_tokens"), row.get("others", []), " ".join(row.get("not_read", ())),
         )  # fmt: skip
         said = [question.options.get(each) for each in ("to", "goal", "tokens", "batch_tokens")]
-        found = (read_as(job_of(question)), *said, " ".join(question.unread))
+        found = (read_as(job_of(question)), *said, [*question.others], " ".join(question.unread))
         if found != wanted:
             wrong[row["sentence"]] = (found, wanted)
     assert wrong == {}

@@ -4,13 +4,14 @@ import json
 
 import pytest
 
-from memcore import ConfigError, estimate, share
+from memcore import ConfigError, estimate, plan_together, share
 from memcore.config.settings import Config
 from memcore.config.url import SHARING, decode_fragment, encode_fragment, read_fragment
 from memcore.faces.cli import main
 from memcore.faces.page.actions import handle
 from memcore.faces.page.answering import values_of
 from memcore.faces.page.session import Session
+from memcore.questions.planning.together import on_the_rest
 from memcore.units import format_bytes
 
 TRAIN = {"model": "gpt2", "training": {"sequence_length": 512}, "hardware": {"accelerator": "t4"}}
@@ -126,3 +127,43 @@ def test_the_page_adds_jobs_up(language):
     assert (html["together-note"], "with=" in link) == ("", False)
     html, _ = told(again, "open", link="#v1&model=gpt2")
     assert html["together-note"] == ""
+
+
+@pytest.mark.parametrize(
+    ("models", "gpu", "given_up", "binds"),
+    [
+        (("llama-3.1-8b", "qwen2.5-7b"), {"accelerator": "rtx-4090"}, "quantized", False),
+        (("qwen3-8b", "qwen3-14b"), {"accelerator": "rtx-4090", "num_gpus": 2}, "hardware", True),
+    ],
+)
+def test_servers_divide_a_gpu(models, gpu, given_up, binds):
+    """All fit for certain at once, each holds what is asked, and estimated alone has the same bytes."""
+    engine, asked = {"type": "vllm"}, {"max_model_len": 8192, "batch_size": 2}
+    found = plan_together(*({"model": each, "engine": engine, "inference": asked, "hardware": gpu} for each in models))
+    best = found.plans[0]
+    alone = [estimate(each.config) for each in best.jobs]
+    assert (best.gives_up, found.none_because is not None) == (given_up, binds)
+    assert sum(each.device.high for each in alone) == best.shared.high <= best.shared.capacity
+    assert all(each.pool.capacity_low >= each.needed for each in alone)
+    assert all(each.exports["vllm"].startswith("vllm serve") for each in best.jobs)
+
+
+def test_what_other_processes_leave():
+    """A server is given its fraction of all of the GPU, others run on what is left of it."""
+    taken = 12 * 2**30
+    job = {**SERVE, "hardware": {"accelerator": "l40s"}}
+    best = plan_together(job, taken=taken).plans[0]
+    whole = estimate(job).capacity
+    assert best.shared.capacity == whole - taken >= best.shared.high
+    assert best.jobs[0].config.get("engine.gpu_memory_utilization") < 1 - taken / whole
+    assert share(job, taken=taken).rooms[0][1] < 1
+    trained = on_the_rest(Config.from_dict({**TRAIN, "hardware": {"accelerator": "l40s"}}), taken)
+    assert estimate(trained).capacity == whole - taken
+
+
+def test_a_sentence_names_models_that_run_at_the_same_time(capsys):
+    """They are planned together, and where a command takes one job, the others are not read."""
+    assert main(["plan", "qwen3 4b and qwen3 1.7b on one L40S"]) == 0
+    assert capsys.readouterr().out.count("--gpu-memory-utilization") >= len(("one", "other"))
+    assert main(["solve", "--for", "users", "qwen3 4b and qwen3 1.7b on one L40S"]) == 0
+    assert "not read: qwen3 1.7b" in capsys.readouterr().err

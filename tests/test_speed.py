@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 from conftest import TRUTH, timed, truth
 
-from memcore import ConfigError, UnsupportedError, estimate
+from memcore import Config, ConfigError, UnsupportedError, estimate
 from memcore.hardware import ACCELERATORS, FLASH_SHARES
 from memcore.questions.accuracy import SPEEDS
 from memcore.questions.costs import cost_of, seconds_of
@@ -18,52 +18,57 @@ from memcore.symbols import measure, product
 
 pytestmark = pytest.mark.machine
 CASES = [
-    each for name in ("speed", "fresh", "winter_speed", "late_speed", "baseline_speed", "spring_speed", "plan_speed", "planb_speed", "planc_speed") for each in truth(name) if each["measured"]["quantity"] in SPEEDS
+    each for name in ("speed", "fresh", "winter_speed", "late_speed", "baseline_speed", "spring_speed", "plan_speed", "planb_speed", "planc_speed", "step1_speed") for each in truth(name) if each["measured"]["quantity"] in SPEEDS
 ]  # fmt: skip
 ERRORS = {
     "autumn, dense": 0.09,
     "autumn, experts": 0.11,
     "autumn, lora": 0.11,
-    "baselines, dense": 0.17,
-    "baselines, dense, LoRA": 0.15,
+    "baselines, dense": 0.15,
+    "baselines, dense, LoRA": 0.16,
     "baselines, experts": 0.21,
-    "baselines, experts, LoRA": 0.28,
-    "baselines, fp8": 0.48,
-    "broad, dense": 0.26,
-    "broad, fp8": 0.15,
-    "broad, fsdp": 0.08,
-    "broad, moe": 0.15,
+    "baselines, experts, LoRA": 0.29,
+    "baselines, fp8": 0.52,
+    "broad, dense": 0.18,
+    "broad, fp8": 0.13,
+    "broad, fsdp": 0.10,
+    "broad, moe": 0.12,
     "IBM": 0.02,
     "Llama 3 paper": 0.15,
     "Megatron Bridge": 0.07,
     "Megatron Bridge, sinks": 0.26,
-    "Megatron Bridge, Nemotron 3": 0.25,
-    "Megatron Bridge FP8": 0.21,
+    "Megatron Bridge, Nemotron 3": 0.15,
+    "Megatron Bridge FP8": 0.18,
     "Megatron Bridge FP8, 2026": 0.10,
     "Megatron Bridge FP8, 2026, experts": 0.13,
     "Narayanan 2021": 0.04,
-    "NeMo AutoModel, 2026": 0.05,
+    "NeMo AutoModel, 2026": 0.06,
     "NeMo AutoModel, 2026, experts": 0.13,
     "NeMo Automodel": 0.25,
     "Nemotron-4 340B": 0.07,
     "SimuMax B200": 0.07,
     "Unsloth": 0.20,
-    "late, dense": 0.06,
+    "late, dense": 0.07,
     "late, lora": 0.10,
     "late, moe": 0.15,
-    "llm-foundry, long sequences": 0.22,
+    "llm-foundry, long sequences": 0.23,
     "llm-foundry, one node": 0.12,
     "llm-foundry, several nodes": 0.14,
-    "spring, dense": 0.07,
-    "spring, lora": 0.17,
-    "spring, tuning": 0.17,
+    "recipes, dense": 0.06,
+    "recipes, fp8": 0.06,
+    "recipes, fsdp": 0.12,
+    "recipes, lora": 0.09,
+    "recipes, moe": 0.19,
+    "spring, dense": 0.05,
+    "spring, lora": 0.20,
+    "spring, tuning": 0.18,
     "torchtitan, 2025": 0.10,
     "torchtitan, 2025, experts": 0.24,
-    "torchtitan, 500 W": 0.13,
+    "torchtitan, 500 W": 0.15,
     "winter, fp8": 0.07,
     "winter, moe": 0.13,
     "winter, nanoGPT": 0.20,
-    "winter, torchtune": 0.07,
+    "winter, torchtune": 0.05,
 }
 """Mean absolute error of each kind, rounded up.
 
@@ -110,9 +115,19 @@ were inside the range; seven were described again, since their first description
 340B on B200s and BLOOM's, 75 and 27 % off). What a config of
 NeMo leaves open was read as Megatron-LM's defaults: nothing overlapped and tokens went to all ranks; gradients summed in
 bf16 and parameters gathered in FP8 counted in 4 and 2 bytes; experts behind a latent space were sent whole hidden states;
-an MI300X reaches 0.51 of its peak. With that, 7.2, 14, 14 and 49 of 60. Not explained: BLOOM's (its host waits for
-every kernel, over Omni-Path); TinyLlama's fused kernels are not described; the machines of torchao's H100s may draw 500 W, as torchtitan's, which is
-not said.
+an MI300X reaches 0.51 of its peak. With that, 7.2, 14, 14 and 49 of 60. BLOOM's host waits for every kernel
+(CUDA_LAUNCH_BLOCKING) and sends over Omni-Path, which no setting says. TinyLlama's fused kernels are described since, as are
+attention before it was fused, and the two further tokens that Nemotron 3 Super predicts. SmolLM3's figure is of a run of
+weeks. The machines of torchao's H100s may draw 500 W, as torchtitan's, which is not said.
+Forty-two of DGX Cloud's recipes, llm-foundry and others were written down after those. Before what follows was known,
+dense ones were 2.9, those with FSDP 13.5, FP8 7.1 and experts 14 % off, and 36 inside the range. It was found in others:
+TransformerEngine sends next to products that are divided for it (`tp_comm_overlap`, which recipes set and no case said);
+Megatron weighs squared ReLU's results in fp32 in kernels of their own; checkpoints end before a layer's last product, and
+do not contain the head; what products take beyond their operations is no shorter in 8 bits. With that, 8.0, 8.9,
+4.3, 13 and 39: dense ones had been right by two errors. In these it showed that divided products have fewer rows: 5.5, 8.9,
+4.7, 13 and 39. Ten more were written down then and predicted once: FP8 5, experts 29, FSDP 22 and LoRA 8 % off, 7 inside. Not
+explained: products in 16 bits on H100s without tensor parallelism, 7 to 10 % too fast; DeepSeek-V3 in NeMo 25.04, 28 % too
+fast on 512 H100s and three times on 128 GB200s, where Megatron Bridge takes a fifth of its time; Nemotron 3 Ultra, 21.
 llm-foundry's MPT is described as GPT-2, whose activation function is eight kernels where MPT's is one."""
 
 
@@ -131,6 +146,7 @@ BATCHES = {
     "spring": "spring",
     "planb": "broad",
     "plan": "autumn",
+    "step1": "recipes",
     "winter": "winter",
 }
 
@@ -326,11 +342,11 @@ def test_layouts_of_several_nodes():
 
 
 def test_small_models_on_one_node():
-    """Sixty of its runs on one node, steps of 0.1 to 1.5 s: 16 % off when they were first predicted, as often too fast."""
+    """Sixty of its runs on one node, steps of 0.1 to 1.5 s: 16 % off when they were first predicted, 5 % too fast now."""
     ratios = [vtrain(row) / row[-1] for row in VTRAIN["one_node"]]
     assert len(ratios) == 60
     assert 0.11 < fmean(abs(ratio - 1) for ratio in ratios) < 0.165
-    assert abs(fmean(ratios) - 1) < 0.05
+    assert fmean(ratios) == pytest.approx(0.95, abs=0.01)
 
 
 def nanotron(row):
@@ -416,10 +432,10 @@ def test_layouts_of_nanotron_on_many_nodes():
 @pytest.mark.parametrize(
     ("name", "tokens", "ratio"),
     [
-        ("torchtitan-2506-70b-fsdp32-tp8-bf16-tps", 652.4, 0.967),
-        ("torchtitan-2506-70b-fsdp32-tp8-tensorwise-tps", 942.4, 1.144),
-        ("torchtitan-2506-8b-fsdp8-tp8-bf16-tps", 4809.4, 0.955),
-        ("torchtitan-2506-8b-fsdp8-tp8-tensorwise-tps", 5570.1, 1.008),
+        ("torchtitan-2506-70b-fsdp32-tp8-bf16-tps", 652.4, 0.929),
+        ("torchtitan-2506-70b-fsdp32-tp8-tensorwise-tps", 942.4, 1.129),
+        ("torchtitan-2506-8b-fsdp8-tp8-bf16-tps", 4809.4, 0.938),
+        ("torchtitan-2506-8b-fsdp8-tp8-tensorwise-tps", 5570.1, 1.015),
     ],
 )
 def test_tensor_parallelism_in_pieces(name, tokens, ratio):
@@ -429,3 +445,22 @@ def test_tensor_parallelism_in_pieces(name, tokens, ratio):
     found, within = ratio_of({"config": config, "measured": {**case["measured"], "value": tokens}})
     assert found == pytest.approx(ratio, abs=0.005)
     assert within
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "setting", "value", "times"),
+    [
+        ("step1-llama31-70b-64xh100", "engine", "tp_comm_overlap", False, 1.065),
+        ("planc-2606-nemotron-3-nano-8xgb200", "engine", "use_fused_weighted_squared_relu", True, 0.91),
+        ("step1-mpt-13b-s2048-256xh100-80gb", "training", "activation_checkpointing.early_stop", False, 1.055),
+    ],
+)
+def test_what_a_setting_costs(name, section, setting, value, times):
+    """Sending after products instead of next to them; experts' results weighed in one kernel; layers run again to the end."""
+    config = next(each for each in CASES if each["id"] == name)["config"]
+    path = f"{section}.{setting}"
+    changed = Config.from_dict(config).replaced(path, value)
+    now, then = (
+        cost_of(job, roofline_for(job.config)).seconds for job in (estimate(config).job, estimate(changed).job)
+    )
+    assert then / now == pytest.approx(times, abs=0.005)

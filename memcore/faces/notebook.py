@@ -50,11 +50,15 @@ def text_of(found: Any) -> str:
     from memcore.faces.render.advice import advice_text  # noqa: PLC0415 - estimates do without
     from memcore.faces.render.plans import plans_text  # noqa: PLC0415
     from memcore.faces.render.solution import solution_text  # noqa: PLC0415
+    from memcore.faces.render.together import together_text  # noqa: PLC0415
     from memcore.questions.advising.advise import Advised  # noqa: PLC0415
     from memcore.questions.planning.plan import Planned  # noqa: PLC0415
+    from memcore.questions.planning.together import PlannedTogether  # noqa: PLC0415
     from memcore.questions.solving import Solution  # noqa: PLC0415
 
-    texts: Mapping[type, Callable[[Any], str]] = {Planned: plans_text, Advised: advice_text, Solution: solution_text}
+    texts: Mapping[type, Callable[[Any], str]] = {
+        Planned: plans_text, PlannedTogether: together_text, Advised: advice_text, Solution: solution_text,
+    }  # fmt: skip
     return texts[type(found)](found).rstrip()
 
 

@@ -109,6 +109,15 @@ def own_attribute(node: ast.expr) -> str:
     return f"self.{node.attr}" if isinstance(node, ast.Attribute) and last(node.value) == "self" else ""
 
 
+_BINDS = frozenset({"bind", "remote"})
+
+
+def made_by(node: ast.Call) -> str:
+    """Return the class or function that a call runs; Ray's `Class.bind(a=1)` makes an object later."""
+    bound = isinstance(node.func, ast.Attribute) and node.func.attr in _BINDS
+    return last(node.func.value) if bound and isinstance(node.func, ast.Attribute) else last(node.func)
+
+
 def constructors(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     """Return what is called to make objects of the script's own classes."""
     classes = [each for each in alive(tree, 0) if isinstance(each, ast.ClassDef)]
@@ -123,3 +132,31 @@ def constructors(tree: ast.Module) -> dict[str, ast.FunctionDef]:
 def alike_all(values: Iterable[ast.expr]) -> bool:
     """Return whether there are expressions and all are written alike."""
     return len({ast.dump(each) for each in values}) == 1
+
+
+def end_of(node: ast.Subscript, name: str) -> ast.expr | None:
+    """Return where an item of something called `name` ends that begins at its start: `input_ids[:512]`."""
+    part = node.slice
+    starts = isinstance(part, ast.Slice) and not part.lower and name in ast.dump(node.value)
+    return part.upper if isinstance(part, ast.Slice) and starts else None
+
+
+def block_of(node: ast.DictComp) -> ast.expr | None:
+    """Return the size of the blocks that each list of a mapping is cut into.
+
+    `{k: [t[i:i + 8] for i in range(0, n, 8)] for k, t in a.items()}` cuts into blocks of 8. So examples of transformers
+    group the tokens of their texts (examples/pytorch/language-modeling/run_clm.py).
+    """
+    inner = node.value.elt if isinstance(node.value, ast.ListComp) else None
+    part = inner.slice if isinstance(inner, ast.Subscript) else None
+    if not isinstance(part, ast.Slice) or not isinstance(part.upper, ast.BinOp) or part.lower is None:
+        return None
+    plus = isinstance(part.upper.op, ast.Add) and ast.dump(part.upper.left) == ast.dump(part.lower)
+    return part.upper.right if plus else None
+
+
+def part_kept(node: ast.expr) -> ast.Slice | None:
+    """Return the slice of a list that an expression keeps, whatever it is wrapped in: `ModuleList(list(a)[:8])`."""
+    while isinstance(node, ast.Call) and len(node.args) == 1:
+        node = node.args[0]
+    return node.slice if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) else None

@@ -43,7 +43,9 @@ def commands(content: Mapping[Any, Any]) -> str | None:
     'vllm serve "org/m" "--max-model-len" "8"'
     """
     if not any(key in content for key in _TOLD):
-        return None
+        if not content or not all(_swaps(each) and _serves(str(each["cmd"])) for each in content.values()):
+            return None
+        content = {"models": content}  # a part of llama-swap's file
     content = _filled_in(content)
     found = list(_scripts(_swapped(content), 0, ""))
     return "\n".join(found) if found else None

@@ -52,6 +52,20 @@ def item_or(of: object, arguments: Sequence[Any]) -> Any:
     return of.get(*arguments[:2]) if known else NotImplemented  # type: ignore[attr-defined]
 
 
+def plainly(name: str, value: object) -> ast.expr:
+    """Return a plain value as an expression, and for another one a call that nobody knows the result of."""
+    plain = isinstance(value, str | int | float) and not is_open(value)
+    return ast.Constant(value) if plain else ast.Call(ast.Name(name), [], [])  # type: ignore[arg-type]
+
+
+def of_method(of: object, name: str, values: Sequence[Any]) -> Any:
+    """Return what a method of a text or `get` of a mapping gives."""
+    if name == "get":
+        return item_or(of, values)
+    plain = all(isinstance(each, str) and not is_open(each) for each in (of, *values))
+    return getattr(of, name)(*values) if plain and (name != "split" or values != [""]) else NotImplemented
+
+
 def path_of(parts: Sequence[Any]) -> Any:
     """A path of several parts, below `.` where nobody knows the folder; NotImplemented for other values.
 

@@ -65,6 +65,25 @@ def of_modelfile(text: str) -> dict[str, Any] | None:
     return found
 
 
+_HERE = re.compile(r"[Mm]odelfile\S{0,40}[ \t]{0,8}<<-?[ \t]{0,8}[\"']?(\w{1,40})[\"']?[ \t]*\n")
+_ASSIGNED = re.compile(r"^[ \t]*(?:export )?(\w{1,80})=[\"']?([^\s\"'$]{1,200})[\"']?[ \t]*$", re.MULTILINE)
+_HELD = re.compile(r"\$\{(\w{1,80})\}")
+
+
+def modelfile_in(text: str) -> Mapping[str, Any] | None:
+    r"""Return the Modelfile that a text is, or that a script in it writes; None for another text.
+
+    >>> modelfile_in("Q=Q8_0\ncat > Modelfile <<EOF\nFROM ./m-${Q}.gguf\nEOF\n")
+    {'': 'ollama run', '*': './m-Q8_0.gguf'}
+    """
+    begins = _HERE.search(text)
+    ends = re.compile(rf"^[ \t]*{begins[1]}[ \t]*$", re.MULTILINE).search(text, begins.end()) if begins else None
+    if not begins or not ends:
+        return of_modelfile(text)
+    given = dict(_ASSIGNED.findall(text[: begins.start()]))
+    return of_modelfile(_HELD.sub(lambda each: given.get(each[1], each[0]), text[begins.end() : ends.start()]))
+
+
 PROJECTOR, _PROJECTS = "mmproj", re.compile(r"(?:^|[/_.-])mmproj[^/]*\.gguf$", re.IGNORECASE)
 """The file of a model's towers, which a second `FROM` names (ollama, server/create.go: its architecture is clip)."""
 _WEIGHTS = ("adapter", "draft")

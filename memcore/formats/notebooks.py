@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import textwrap
 from collections.abc import Iterator
 
 from memcore.formats.assignments import spelled_out
@@ -48,8 +49,22 @@ def code_of(text: str) -> str | None:
         except (ValueError, RecursionError):
             return None
         return "\n".join(_cells(notebook))
+    if _OF_YAML.match(text) and not _parses(text):
+        return _embedded(text)
     page = of_shell(text) or ((_FENCE.search(text) or _HEREDOC.search(text)) is not None and not _parses(text))
     return text if _IMPORTS.search(text) and not page else None
+
+
+_OF_YAML = re.compile(r"(?:[ \t]*(?:#[^\n]*|---[ \t]*)?\n){0,200}[\w./-]{1,80}:(?:[ \t]|\n)")
+"""How a file of YAML begins."""
+_FILE = re.compile(r"^([ \t]+)[\w.-]{1,80}\.py:[ \t]*\|[-+]?[ \t]*\n((?:\1[ \t]+[^\n]*\n|[ \t]*\n)+)", re.MULTILINE)
+"""A script that a ConfigMap of Kubernetes holds."""
+
+
+def _embedded(text: str) -> str | None:
+    """Return the scripts of Python that a file of YAML holds; None for one without any."""
+    found = [textwrap.dedent(body) for _, body in _FILE.findall(f"{text}\n")]
+    return "\n".join(found) if found else None
 
 
 def of_shell(text: str) -> bool:

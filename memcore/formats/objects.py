@@ -75,6 +75,8 @@ class Objects:
     """Names of what argparse has read."""
     bases: dict[str, str] = field(default_factory=dict)
     """The first base of each class that the script defines, and the original names of renamed imports."""
+    attributes: dict[tuple[str, str], list[ast.expr]] = field(default_factory=dict)
+    """What a script sets attributes of names to, as of a `ConfigDict` or a tokenizer."""
     given: dict[int, str] = field(default_factory=dict)
     """The name that a call's result is assigned to, by the `id` of the call."""
 
@@ -93,8 +95,8 @@ class Objects:
                 self.parsed = [last(each) for each in several]
                 self.filled |= {*self.parsed}
         for node in nodes:
-            if isinstance(node, ast.Call) and last(node.func) in self.fields:
-                self.made.setdefault(last(node.func), []).append(node)
+            if isinstance(node, ast.Call):
+                self._makes(node)
             elif isinstance(node, ast.arg | ast.AnnAssign) and isinstance(node.annotation, ast.Name | ast.Constant):
                 said = node.annotation
                 name = node.arg if isinstance(node, ast.arg) else last(node.target)
@@ -103,10 +105,21 @@ class Objects:
                 for target in node.targets:
                     self._assigned(target, node.value)
 
+    def _makes(self, node: ast.Call) -> None:
+        """Record a call that makes an object of one of the classes, of what argparse has read if it says so."""
+        name = last(node.func)
+        if name in self.fields and _of_namespace(node):
+            self.filled.add(name)
+        elif name in self.fields:
+            self.made.setdefault(name, []).append(node)
+
     def base(self, name: str) -> str:
-        """Return what a library calls a class that a script imports by another name or derives from it."""
+        """Return what a library calls a class that a script imports by another name or derives from it.
+
+        A model that a script derives from transformers' base of all models keeps its name, which says what it is for.
+        """
         seen: list[str] = []
-        while name in self.bases and name not in seen:
+        while name in self.bases and name not in seen and not self.bases[name].endswith("PreTrainedModel"):
             seen.append(name)
             name = self.bases[name]
         return name
@@ -149,6 +162,7 @@ class Objects:
             self.given[id(value)] = last(target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target)
         if isinstance(target, ast.Attribute) and last(target.value) != "self":
             self.changed.add((last(target.value), target.attr))
+            self.attributes.setdefault((last(target.value), target.attr), []).append(value)
         at = 0
         if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant):
             at = value.slice.value if isinstance(value.slice.value, int) else 0
@@ -177,6 +191,8 @@ class Objects:
         others = {each for each, other in self.kinds.items() if other == kind} | {kind, name}
         if kind in self.filled and attribute in options():
             return constant(options()[attribute])
+        if not kind and name not in self.namespaces and len(self.attributes.get((name, attribute), ())) == 1:
+            return self.attributes[name, attribute][0]
         if not kind or any((each, attribute) in self.changed for each in others):
             return None
         made = self.made.get(kind, [])
@@ -189,6 +205,13 @@ class Objects:
         given = {each.arg for call in made for each in call.keywords}
         names = () if found is None else (each.id for each in ast.walk(found) if isinstance(each, ast.Name))
         return None if given.intersection(names) else found
+
+
+def _of_namespace(call: ast.Call) -> bool:
+    """Return whether an object is made of what argparse has read: `Config(**vars(parser.parse_args()))`."""
+    several = [each.value for each in call.keywords if each.arg is None]
+    inner = (last(each.func) for value in several for each in ast.walk(value) if isinstance(each, ast.Call))
+    return len(several) == 1 and not call.args and "vars" in inner
 
 
 def _default(value: ast.expr) -> ast.expr | None:

@@ -14,11 +14,15 @@ from typing import Any
 from memcore.errors import ConfigError
 from memcore.formats.assignments import (
     alike_all,
+    block_of,
     constructors,
+    end_of,
+    made_by,
     of_classes,
     one_after_another,
     otherwise_given,
     own_attribute,
+    part_kept,
     sifts,
 )
 from memcore.formats.expressions import (
@@ -27,9 +31,10 @@ from memcore.formats.expressions import (
     asks,
     is_open,
     item_of,
-    item_or,
     names_it,
+    of_method,
     path_of,
+    plainly,
     size,
     takes,
 )
@@ -128,7 +133,7 @@ def followed(code: str, makes: Callable[[str, str], str] | None = None) -> tuple
         nodes = [node for node in alive(tree, 0) if id(node) not in never]
         found = [known.call(node) for node in nodes if isinstance(node, ast.Call)]
         found += [frozen for node in nodes if isinstance(node, ast.Assign) and (frozen := known.frozen(node))]
-        found += [cut for node in nodes if isinstance(node, ast.Subscript) and (cut := known.cut(node))]
+        found += [cut for node in nodes if isinstance(node, ast.Subscript | ast.DictComp) and (cut := known.cut(node))]
         found += [steps for node in nodes if isinstance(node, ast.If) and (steps := known.steps(node))]
         found += known.parsed()
         changes = known.changes_of_objects(makes, never) if makes else []
@@ -259,11 +264,15 @@ class _Known:
                 self._fill_in(node)
                 continue
             function = known.get(last(node.func))
-            function = function if function is not None and takes(function, node) else made.get(last(node.func))
+            function = function if function is not None and takes(function, node) else made.get(made_by(node))
             if function is None:
                 continue
             names = [each.arg for each in function.args.args if each.arg != "self"]
             said = dict(zip(names, node.args, strict=False))
+            inner = [self.value(each.value, 0) for each in node.keywords if each.arg is None]
+            said |= {
+                name: plainly(name, value) for each in inner if isinstance(each, dict) for name, value in each.items()
+            }
             unsaid = zip(names[len(names) - len(function.args.defaults) :], function.args.defaults, strict=False)
             said = {**dict(unsaid), **said, **{each.arg: each.value for each in node.keywords if each.arg}}
             for name, value in said.items():
@@ -387,12 +396,12 @@ class _Known:
         self.line = 0 if self._within(node) else node.lineno
         return Call(FREEZES, last(target.value), node.lineno, {}, first=self.value(node.value, 0))
 
-    def cut(self, node: ast.Subscript) -> Call | None:
-        """Return `input_ids[:512]` as the call of a tokenizer that truncates so; None for other items."""
-        part = node.slice
-        if not (isinstance(part, ast.Slice) and part.upper and not part.lower and _TOKENS in ast.dump(node.value)):
+    def cut(self, node: ast.Subscript | ast.DictComp) -> Call | None:
+        """Return `input_ids[:512]`, or blocks of as many, as the call of a tokenizer that truncates so; else None."""
+        part = block_of(node) if isinstance(node, ast.DictComp) else end_of(node, _TOKENS)
+        if part is None:
             return None
-        length = self.value(part.upper, 0)
+        length = self.value(part, 0)
         whole = isinstance(length, int) and length > 0
         return Call(CUTS, _TOKENS, node.lineno, {"truncation": True, "max_length": length}) if whole else None
 
@@ -431,7 +440,18 @@ class _Known:
         elif isinstance(node, ast.Call):
             call = self.call(node)
             arguments, first = dict(call.arguments), call.first
+        arguments |= self._kept(touch)
         return Change(touch.how, touch.role, touch.path, touch.line, touch.text, touch.made, touch.to, arguments, first)
+
+    def _kept(self, touch: Touch) -> dict[str, Any]:
+        """Return the bounds and the step of the part of a list that an object keeps of it, or loses."""
+        deleted = touch.node.targets[0] if isinstance(touch.node, ast.Delete) else None
+        part = next((each for node in (touch.value, deleted) if node and (each := part_kept(node)) is not None), None)
+        if part is None:
+            return {}
+        bounds = [None if each is None else self.value(each, 0) for each in (part.lower, part.upper, part.step)]
+        whole = all(each is None or (type(each) is int and abs(each) < _LARGE) for each in bounds) and bounds[2] != 0
+        return {CUTS: bounds} if whole else {}
 
     def _within(self, node: ast.stmt | ast.expr) -> bool:
         """Return whether a node is in a function."""
@@ -517,7 +537,10 @@ class _Known:
             except TypeError:
                 return NotImplemented
         if isinstance(node, ast.Subscript):
-            return item_of(self.value(node.value, deep), self.value(node.slice, deep))
+            key = self.value(node.slice, deep)
+            return (
+                self._variable([key]) if last(node.value) == "environ" else item_of(self.value(node.value, deep), key)
+            )
         return self._computed(node, deep)
 
     def _mapping(self, node: ast.Dict, deep: int) -> dict[str, Any]:
@@ -607,15 +630,14 @@ class _Known:
             return values[-1]
         asked = name == "getenv" or (name == "get" and "environ" in ast.dump(node.func))
         if asked and values and isinstance(values[0], str):
-            given = variable_given(values[0])
-            return given if given is not None else values[1] if len(values) > 1 else f"${values[0]}"
+            return self._variable(values)
         if name in _TYPES and len(values) == 1 and isinstance(values[0], int | float | str) and not is_open(values[0]):
             try:
                 return _TYPES[name](values[0])
             except (ValueError, TypeError, OverflowError):
                 return NotImplemented
         if isinstance(node.func, ast.Attribute) and (name == "get" or len(values) in _OF_TEXTS.get(name, ())):
-            return self._of_method(self.value(node.func.value, deep), name, values)
+            return of_method(self.value(node.func.value, deep), name, values)
         if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
             return path_of(values)
         if name == "dict" and not values:
@@ -624,12 +646,10 @@ class _Known:
         return NotImplemented
 
     @staticmethod
-    def _of_method(of: object, name: str, values: Sequence[Any]) -> Any:
-        """Return what a method of a text or `get` of a mapping gives."""
-        if name == "get":
-            return item_or(of, values)
-        plain = all(isinstance(each, str) and not is_open(each) for each in (of, *values))
-        return getattr(of, name)(*values) if plain and (name != "split" or values != [""]) else NotImplemented
+    def _variable(values: Sequence[Any]) -> Any:
+        """Return a variable of the environment by its name, or what is said where nobody gives it."""
+        given = variable_given(values[0]) if isinstance(values[0], str) else None
+        return given if given is not None else values[1] if len(values) > 1 else f"${values[0]}"
 
     def _chosen(self, node: ast.BoolOp | ast.IfExp, deep: int) -> Any:
         """Return the value that decides `A or B`, or that a condition chooses."""

@@ -12,7 +12,7 @@ from memcore.errors import ConfigError, Problem
 from memcore.formats.as_shell import of_batch, of_dockerfile, of_unit
 from memcore.formats.containers import RELEASE, commands, contained, elsewhere, within
 from memcore.formats.deployed import deployed
-from memcore.formats.modelfile import of_modelfile
+from memcore.formats.modelfile import modelfile_in
 from memcore.formats.normalized import GPUS, PER_NODE, interpolated
 from memcore.formats.notebooks import of_shell
 from memcore.formats.shell import END, ENVIRONMENT, FILE, OUTSIDE, words
@@ -62,7 +62,7 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
         raise ConfigError.at("the file", str(error)) from None
     if text.lstrip().startswith("{"):
         return "json", flat(parsed(text, "the file", notes))
-    described = _modelfile_of(text)
+    described = modelfile_in(text)
     if described is not None:
         return "modelfile", described
     if _PYTHON.search(text) and not (_SHEBANG.match(text) or of_shell(text)) and not _fenced(text):
@@ -78,16 +78,6 @@ def read_file(text: str, notes: list[str] | None = None) -> tuple[str, Mapping[s
 
 _FACTORY = re.compile(r"^NAME = \"(\w{1,80})\"\s*$(?=[\s\S]{0,8000}?@run\.cli\.factory)", re.MULTILINE)
 """The name of a recipe that a module of NeMo has (nemo/collections/llm/recipes/)."""
-_MODELFILE_HERE = re.compile(r"[Mm]odelfile\S{0,40}[ \t]{0,8}<<-?[ \t]{0,8}[\"']?(\w{1,40})[\"']?[ \t]*\n")
-
-
-def _modelfile_of(text: str) -> Mapping[str, Any] | None:
-    """The Modelfile that a text is, or that a script writes; None for another text."""
-    begins = _MODELFILE_HERE.search(text)
-    ends = re.compile(rf"^[ \t]*{begins[1]}[ \t]*$", re.MULTILINE).search(text, begins.end()) if begins else None
-    return of_modelfile(text[begins.end() : ends.start()] if begins and ends else text)
-
-
 _LEFT_OPEN = re.compile(r"\{\{-?[ \t]{0,8}\.?([A-Za-z][\w.]{0,80})[ \t]{0,8}-?\}\}")
 """A place that a template's reader fills in."""
 
@@ -176,11 +166,17 @@ def _fenced(text: str) -> list[str]:
             fence = ""
         elif fence:
             lines.append(line)
-    told = [_PROMPT.sub("", each) for each in blocks if _LAUNCHED.search(each) or not _TRAINED.isdisjoint(each.split())]
+    told = [
+        _PROMPT.sub("", each)
+        for each in blocks
+        if _LAUNCHED.search(each) or _TGI in each or not _TRAINED.isdisjoint(each.split())
+    ]
     return [each for each in told if not elsewhere(each)] or told
 
 
 _YAML = ("yaml", "yml")
+_TGI = "huggingface/text-generation-inference:"
+"""An image that is told everything by variables, and needs no flags."""
 
 
 def _contained_in(block: str) -> list[str]:

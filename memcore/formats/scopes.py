@@ -65,6 +65,8 @@ class Scopes:
         said: list[ast.expr] = []
         for call in self._calls.get(function.name, ()):
             named = {each.arg: each.value for each in call.keywords}
+            if name not in named and any(_unpacks(each) for each in call.keywords):
+                return None
             at = places.index(name) if name in places else len(call.args)
             value = named.get(name, call.args[at] if at < len(call.args) else _default(function, name))
             said += [] if value is None else [value]
@@ -126,6 +128,12 @@ class _Walk:
         both = [self._block(each, value) for each in (node.body, node.orelse)]
         self.open = self.open or len({None if each is None else ast.dump(each) for each in both}) > 1
         return both[0]
+
+
+def _unpacks(argument: ast.keyword) -> bool:
+    """Return whether an argument hands over a mapping, which isn't what a command line says."""
+    return argument.arg is None and "vars" not in {last(each.func) for each in ast.walk(argument.value)
+                                                   if isinstance(each, ast.Call)}  # fmt: skip
 
 
 def part_of(value: ast.expr, at: int, count: int) -> ast.expr:

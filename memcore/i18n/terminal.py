@@ -440,6 +440,7 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "a variable that the script reads; repeatable": "脚本读取的变量；可重复",
     "a key of the files to ignore; repeatable": "文件中要忽略的键；可重复",
     "another job on the same GPUs; repeatable": "相同 GPU 上的另一个任务；可重复",
+    "GiB of each GPU that other processes hold": "其他进程占用的每块 GPU 显存（GiB）",
     "the highest moment of a phase; default: the peak": "某阶段的最高点；默认：峰值",
     "also show the usual changes, each on top of the previous": "同时显示常用改动逐项叠加的效果",
     "print rows for a spreadsheet": "输出表格数据（CSV）",

@@ -25,13 +25,13 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"-quantized\.w8a16|-w8a16|-gptq-int8|-gptq-8bit|-awq-8bit|-awq-int8", "w8a16"),
     (r"-quantized\.w4a16|-w4a16(?:-g128|-autoround|-ct)?|-int4-autoround|-autoround(?:-int4)?|-int4", "int4"),
     (r"-awq(?:-int4|-4bit|-w4a16|-marlin)?(?:-mtp)?|-int4-awq", "awq"),
-    (r"-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-gptq-4b-\d+g", "gptq"),
+    (r"(?:-autoround)?-gptq(?:-int4|-4bit)?(?:-g?\d+)?|-gptq-4b-\d+g", "gptq"),
     (r"(?:-text)?-nvfp4(?:a16)?(?:-mtp)?|-fp4", "nvfp4"),
     (r"-mxfp4(?:-preview)?", "mxfp4"),
     (r"-mxfp8", "mxfp8"),
     (r"(?:-unsloth)?-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4"),
     (r"-bnb-8bit", "int8"),
-    (r"(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)", "gguf"),
+    (r"(?:[-.]i1)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)|-qat", "gguf"),
     (r"-bf16|-dequantized|-qat(?:-(?:q4_0|int4))?-unquantized", "bf16"),
 )
 """How names end, after `-qat` where training knew it, and which format that is."""
@@ -52,7 +52,7 @@ such repositories are saved with.
 DYNAMIC = re.compile(r"-unsloth-bnb-4bit$", re.IGNORECASE)
 """Repositories that leave some layers in 16 bits (`llm_int8_skip_modules`), each others."""
 _TUNED = re.compile(
-    r"-(?:instruct|it|pt|chat|base|thinking|hf|bf16|fp16|sft|dpo|rlhf|orpo|kto|simpo|cpo|ipo|rdpo|grpo|full|lora|qlora|mixture|merged|"
+    r"-(?:instruct|it|pt|chat|base|thinking|hf|bf16|fp16|sft|dpo|rlhf|orpo|kto|simpo|cpo|ipo|rdpo|grpo|full|lora|qlora|mixture|merged|linearized|"
     r"checkpoints?|finetuned|abliterated|uncensored|heretic|think|terminus|speciale|rope-\d+k)(?:-\d{4})?$|-\d{4}$",
     re.IGNORECASE,
 )
@@ -65,7 +65,9 @@ _RANKING = re.compile(
 )
 """What the same layers were trained for, in front of their size."""
 _SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"^qwen2\.5-coder(?=-)", re.IGNORECASE), "Qwen2.5"),
+    (re.compile(r"^qwen2\.5(?:\.1)?-coder(?=-)", re.IGNORECASE), "Qwen2.5"),
+    (re.compile(r"^starcoderplus$", re.IGNORECASE), "starcoder"),
+    (re.compile(r"^tinyllama$", re.IGNORECASE), "TinyLlama-1.1B-Chat-v1.0"),
     (re.compile(r"^gemma-1\.1(?=-)", re.IGNORECASE), "gemma"),
     (re.compile(r"^lfm2\.5(?=-1\.2b)", re.IGNORECASE), "LFM2"),
     (
@@ -79,7 +81,8 @@ _SUCCESSORS: tuple[tuple[re.Pattern[str], str], ...] = (
 Sources: Qwen2.5-Coder's technical report, section 2.1 (derived from Qwen2.5; sizes of table 1); Gemma 1.1's model card
 (Gemma 1.0 with other training of instructions); LFM2.5-1.2B-Base's model card (LFM2 with more pretraining: 16 layers,
 of which 10 are convolutions, 1.17 billion parameters); Pythia's table of models (README.md: deduplicated data, the
-same sizes); TinyLlama's README.md (chat models are fine-tuned from its intermediate checkpoints).
+same sizes); StarCoderPlus's model card (StarCoderBase, trained further); TinyLlama's README.md (chat models are
+fine-tuned from its intermediate checkpoints).
 """
 _OTHERWISE = re.compile(r"-thinking\b", re.IGNORECASE)
 """Kimi K2's thinking models are stored otherwise than its base."""
@@ -223,7 +226,7 @@ _LEFT_OUT = re.compile(
 
 
 def meant(name: str, nicknames: Iterable[str]) -> list[str]:
-    """Return the nicknames that a shorter name may mean: plain models before those for a purpose, newer before older.
+    """Return the nicknames that a shorter name may mean: plain before those for a purpose, newer before older.
 
     >>> meant("mistral-7b", ["mistral-7b-instruct-v0.3", "mistral-7b-v0.1", "mistral-7b-v0.3", "mistral-nemo"])
     ['mistral-7b-v0.3', 'mistral-7b-v0.1', 'mistral-7b-instruct-v0.3']
@@ -238,7 +241,7 @@ def _meant(given: Sequence[str], nicknames: Iterable[str]) -> list[str]:
         said = (word for word in words if word in given or not (_is_left_out(word) or (sized and word == "vision")))
         if "".join(said) == wanted:
             versions = [word for word in words if _VERSION.fullmatch(word)]
-            found.append((not any(map(_PURPOSE.fullmatch, words)), versions, each))
+            found.append((not any(map(_PURPOSE.fullmatch, words)), versions, -len(words), each))
     return [each for *_, each in sorted(found, reverse=True)]
 
 

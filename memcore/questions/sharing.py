@@ -13,6 +13,7 @@ from memcore.memory.estimate import Estimate
 from memcore.records import dataclass
 from memcore.serving.estimate import ServingEstimate
 
+Found = Estimate | ServingEstimate
 _GPU = (Hardware.accelerator, Hardware.mig, Hardware.gpu_memory_gb)
 """Settings that say which GPU the jobs share."""
 
@@ -21,8 +22,10 @@ _GPU = (Hardware.accelerator, Hardware.mig, Hardware.gpu_memory_gb)
 class Shared:
     """Jobs on the same GPUs, and what they need together; `share` returns it."""
 
-    found: tuple[Estimate | ServingEstimate, ...]
+    found: tuple[Found, ...]
     """The estimate of each job, in the order given."""
+    taken: int = 0
+    """Bytes of each GPU that other processes hold."""
 
     @cached_property
     def low(self) -> int:
@@ -40,9 +43,14 @@ class Shared:
         return sum(each.device.high for each in self.found)
 
     @property
-    def capacity(self) -> int | None:
+    def whole(self) -> int | None:
         """Return the bytes of a GPU that programs can use, or None if no config names an accelerator."""
         return min((each.capacity for each in self.found if each.capacity is not None), default=None)
+
+    @property
+    def capacity(self) -> int | None:
+        """Return the bytes of a GPU that other processes leave, or None if no config names an accelerator."""
+        return None if self.whole is None else max(self.whole - self.taken, 0)
 
     @property
     def headroom(self) -> int | None:
@@ -54,7 +62,7 @@ class Shared:
         """Return whether all jobs fit at once, or None if no config names an accelerator."""
         return None if self.headroom is None else self.headroom >= 0
 
-    def left_for(self, job: Estimate | ServingEstimate) -> int | None:
+    def left_for(self, job: Found) -> int | None:
         """Return the bytes of a GPU that the other jobs leave for one of them."""
         others = sum(each.device.expected for each in self.found if each is not job)
         return None if self.capacity is None else self.capacity - others
@@ -65,17 +73,17 @@ class Shared:
 
         That is the bytes which the other jobs leave, and the share of the GPU, rounded down to hundredths.
         """
-        if self.fits is not False or self.capacity is None:
+        if self.fits is not False or self.whole is None:
             return {}
         found = {}
         for place, each in enumerate(self.found):
             if isinstance(each, ServingEstimate):
                 room = max(self.left_for(each) or 0, 0)
-                found[place] = room, 100 * room // self.capacity / 100
+                found[place] = room, 100 * room // self.whole / 100
         return found
 
 
-def share(*configs: Config | Mapping[str, object]) -> Shared:
+def share(*configs: Config | Mapping[str, object], taken: int = 0) -> Shared:
     """Estimate jobs that run on the same GPUs at the same time, each in a process of its own.
 
     A process keeps what its allocator has taken at its peak, so the jobs' peaks add up even where they come at
@@ -84,6 +92,7 @@ def share(*configs: Config | Mapping[str, object]) -> Shared:
 
     Args:
         configs: The jobs, as in `estimate`. One that names no GPU runs on that of the first that does.
+        taken: Bytes of each GPU that other processes hold, as nvidia-smi shows them.
 
     Returns:
         A `Shared` with an estimate of each job and the sum of their device memory, in bytes.
@@ -102,7 +111,7 @@ def share(*configs: Config | Mapping[str, object]) -> Shared:
         (True, True)
     """
     read = [each if isinstance(each, Config) else Config.from_dict(each) for each in configs]
-    return Shared(tuple(estimate(each) for each in _on_one_gpu(read)))
+    return Shared(tuple(estimate(each) for each in on_one_gpu(read)), taken)
 
 
 def on_gpu_of(config: Config, other: Config) -> Config:
@@ -110,7 +119,11 @@ def on_gpu_of(config: Config, other: Config) -> Config:
     return config.changed({path: other.get(path) for path in _GPU})
 
 
-def _on_one_gpu(read: list[Config]) -> list[Config]:
+def on_one_gpu(read: list[Config]) -> list[Config]:
+    """Return jobs on the GPU of the first that names one.
+
+    Raises ConfigError if another names a different one.
+    """
     first = next((each for each in read if _gpu_of(each)), None)
     if first is not None:
         gpu = _gpu_of(first)

@@ -16,6 +16,7 @@ from memcore.config.devices import node_of
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Integer, Number
+from memcore.config.parallelism import Parallelism
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, Problem, nearest
@@ -251,6 +252,9 @@ def text_of(path: str, value: Value) -> str:
 def _changed(config: Config, path: str, value: Value) -> Config:
     if path == ACCELERATOR:
         return config.changed({path: value, Hardware.mig: None})
+    gpus, copies = config[Hardware.num_gpus], Parallelism.data_parallel_size
+    if path == Parallelism.tensor_parallel_size and gpus and is_serving(config) and config[copies] is None:
+        return config.changed({path: value, copies: max(gpus // int(value), 1)})  # those that are left are copies
     return with_layers(config, int(value)) if path == LAYERS else config.replaced(path, value)
 
 

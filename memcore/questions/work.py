@@ -10,7 +10,7 @@ from memcore import registry
 from memcore.config.training import Training
 from memcore.hardware import PERMUTING, USUAL, USUAL_SHARE, attention_share
 from memcore.networks.adapters import trainable
-from memcore.networks.network import Model
+from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, LatentAttention
 from memcore.networks.weights import linears_of
 from memcore.questions import scans, unrecorded
@@ -50,6 +50,8 @@ class Work:
     """Bytes that chunked scans read and write for a sequence in a forward and in a backward pass."""
     head: float = 0.0
     """Of `products`, those of the head."""
+    last: float = 0.0
+    """Of `products`, those that end layers: nothing in a layer saves their results."""
     unaligned: float = 0.0
     """Of `products`, those whose rows are no multiple of 16 bytes: the head's with an odd number of words."""
     frozen: bool = False
@@ -106,8 +108,9 @@ def _work(known: _Known, sequence: int) -> Work:
     positions = model.size(embedding_and_head.positions.shape) if embedding_and_head.positions is not None else 0
     operations = keys = 0.0
     routed = chosen = sparse = 0
-    active = carried = 0.0
+    active = carried = last = 0.0
     for layer, count in model.layers:
+        last += count * _ending(model, layer)
         for mixer in layer.mixers:
             if isinstance(mixer, Attention | LatentAttention):
                 heads = mixer.heads
@@ -144,12 +147,22 @@ def _work(known: _Known, sequence: int) -> Work:
         inner=columns,
         outer=4 * _pairs(model) * sizes["h"],
         head=(1 + predicted) * head,
+        last=2.0 * last * sequence,
         frozen=model.network.adapted,
         learned=trainable(model) / model.parameters,
         sparse=sparse,
         expert_products=2.0 * active * sequence,
         density=active / routed if routed else 0.0,
     )
+
+
+def _ending(model: Model, layer: Layer) -> int:
+    """Return parameters of a layer's last product; 0 where experts end it, or an adapter that saves what it reads."""
+    parts = [*layer.mixers, *layer.ffns]
+    if not parts or isinstance(parts[-1], Experts):
+        return 0
+    found = [each for each in linears_of(parts[-1]) if each.outer == ("h",) and each.adapter_dtype is None]
+    return sum(model.size(each.inner) * model.size(each.outer) for each in found)
 
 
 def beside_of(model: Model) -> tuple[float, ...]:
@@ -202,6 +215,7 @@ def work_for(job: Job, sequence: int) -> Work:
     kernel = attention_share(job.recipe.attention, version, accelerator) / flash
     elementwise, narrow, gathered = work.elementwise, 0.0, 0.0
     elementwise += 2 * sequence * work.routed_width * (_moved(job, work) - _MOVES * work.chosen)
+    elementwise += sequence * _weighed(job) / 3
     if composes(job) and job.stages == 1:
         recorded, passes = kernels_of(job), 3 + recomputed(job)[0]
         elementwise = recorded.bytes * job.sizes["tp"] * job.sizes["cp"] / job.sizes["b"] / passes
@@ -237,6 +251,12 @@ def _casts(job: Job) -> float | None:
     """Bytes of casts to 8 bits for each element that products read, in a step, where the job's engine says so."""
     own: Callable[[Job], float | None] | None = getattr(registry.engine_module(job.engine.name, "costs"), "casts", None)
     return None if own is None else own(job)
+
+
+def _weighed(job: Job) -> float:
+    """Bytes that the router's weights move for a token in a step beyond a fused kernel's, where the engine says so."""
+    own: Callable[[Job], float] | None = getattr(registry.engine_module(job.engine.name, "costs"), "weighed", None)
+    return 0.0 if own is None else own(job)
 
 
 def composes(job: Job) -> bool:
@@ -341,7 +361,7 @@ products instead of four (arXiv 2307.08691, section 3.1)."""
 
 
 def recomputed(job: Job) -> tuple[float, float]:
-    """Return the shares of the forward pass's products and of its attention that checkpoints compute again.
+    """Return the shares of the layers' products and of their attention that checkpoints compute again.
 
     torchtitan's selective policy keeps every second product and attention; an engine whose modules are chosen says so.
     """
@@ -359,6 +379,19 @@ def recomputed(job: Job) -> tuple[float, float]:
         return share / 2, 0.0
     again: tuple[float, float] = registry.engine_module(job.engine.name, "budgets").computed_again(recipe, job.sizes)
     return again
+
+
+def stops_early(job: Job) -> bool:
+    """Return whether checkpoints end as soon as what a layer saves exists again, before its last product.
+
+    Source: torch/utils/checkpoint.py, `_StopRecomputationError`: inputs are saved before a product runs.
+    """
+    checkpoints = job.recipe.checkpoints
+    if checkpoints is None:
+        own: bool = getattr(registry.engine_module(job.engine.name, "costs"), "STOPS_EARLY", True)
+        return own and not job.config[Training.activation_checkpointing.use_reentrant]
+    budget = checkpoints.selection is not None and checkpoints.selection.chosen is not None
+    return checkpoints.early_stop and not checkpoints.reentrant and not budget
 
 
 _BY_POLICY: Mapping[str, tuple[float, float]] = {"full": (1.0, 1.0), "selective": (0.0, 1.0)}

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from memcore.messages import Message
+from memcore.messages import Message, joined
 from memcore.records import dataclass
 from memcore.untrusted import parse_json
 
@@ -38,6 +38,8 @@ class Overrides:
     """YaRN's factor times its original length is the longest sequence; else `max_position_embeddings` says it."""
 
 
+_HARMLESS = frozenset({"architectures", "model_type", "dtype", "torch_dtype", "use_cache"})
+"""Keys of config.json that servers' users change for another class of the same network."""
 VLLM = Overrides("--hf-overrides", "--rope-scaling", "*env.VLLM_ALLOW_LONG_MAX_MODEL_LEN", True)
 SGLANG = Overrides("--json-model-override-args", None, "*env.SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN", False)
 
@@ -50,7 +52,9 @@ def stretched(normalized: dict[str, Any], told: Overrides) -> tuple[dict[str, An
     place = told.rope if told.rope in normalized else told.whole
     given, rest = _taken(normalized, told)
     if not given:
-        return normalized, ()
+        left = [f"{told.whole}.{name}" for name in rest if name not in _HARMLESS]
+        message = "{} may affect memory but is not supported yet: ignored"
+        return normalized, (Message(message, joined(", ", left)),) if left else ()
     if rest:
         normalized[told.whole] = json.dumps(rest)
     rope = next((given[name] for name in _ROPE if isinstance(given.get(name), Mapping)), None)

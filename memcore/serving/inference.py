@@ -173,7 +173,7 @@ class Inference(Section, path="inference"):
         "LoRA slots",
         "LoRA adapters in GPU memory at the same time.",
         flag="max-loras",
-        engines=("vllm",),
+        engines=("vllm", "sglang"),
         default="none",
         advanced=True,
     )
@@ -183,7 +183,7 @@ class Inference(Section, path="inference"):
         "Highest adapter rank; every LoRA slot has this size.",
         flag="max-lora-rank",
         former="lora-rank",
-        engines=("vllm",),
+        engines=("vllm", "sglang"),
         default="16",
         advanced=True,
     )
@@ -212,6 +212,6 @@ LENGTHS = (Inference.max_model_len, Inference.prompt_length, Inference.output_le
 """Settings of which any one says how long sequences are."""
 
 
-def usual_length() -> str:
+def usual_length(tokens: int = CHAT) -> str:
     """Return what is said of sequences whose length is assumed."""
-    return Message("sequences of {:,} tokens, usual for chats; set it with --max-len", CHAT)
+    return Message("sequences of {:,} tokens, usual for chats; set it with --max-len", tokens)

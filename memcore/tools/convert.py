@@ -14,7 +14,6 @@ from memcore.config.hardware import Hardware
 from memcore.config.settings import SETTINGS, Config
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.as_shell import of_notebook
 from memcore.formats.containers import CARD, RELEASE
 from memcore.formats.normalized import GPUS
 from memcore.formats.notebooks import code_of, docstring_of
@@ -28,6 +27,7 @@ from memcore.networks.catalog import catalog, find_model, full_name
 from memcore.records import dataclass
 from memcore.tools.accounts import Accounts, accounted, matters, silenced, without_ignored
 from memcore.tools.allocator import allocator
+from memcore.tools.commands_within import commands_within, starts_commands
 from memcore.tools.derived import derived, unread
 from memcore.tools.fine_tuning import TRAINER
 from memcore.tools.launchers import ElsewhereError, started, surroundings
@@ -110,27 +110,66 @@ def _script(text: str) -> tuple[str, Mapping[str, Any], tuple[str, ...]] | None:
         _raise_registered(code)
     if code is not None and STARTED not in options() and _PARSED.search(code) and not _TOLD.search(code):
         return _documented(code)
-    found = of_script(code) if code is not None and _CALLS.search(code) else None
+    try:
+        found = of_script(code) if code is not None and _CALLS.search(code) else None
+    except SeveralJobs as each:
+        raise _with_commands(each, text, str(code)) from None
     if found is None and code is not None and text.lstrip().startswith("{"):
         raise ConfigError.at("the file", "is a notebook that neither trains nor serves with a supported library")
+    if found is None or code is None:
+        return found
+    syntax, keys, notes = found
+    several = _with_commands(SeveralJobs([keys], [_title(keys)], [syntax], [notes]), text, code)
+    if len(several.jobs) > 1:
+        raise several
     return found
 
 
-_STARTS = re.compile(r"(?:^|[\"\\n])[ \t]*(?:!|%%(?:bash|sh|shell)\b)")
-"""How a shell command begins in a cell of a notebook."""
-
-
 def commanded(text: str) -> str:
-    """Return a notebook that starts what it trains with as a script of its commands; other texts as they are."""
-    if not text.lstrip().startswith("{") or not _STARTS.search(text):
-        return text
+    """Return a notebook or a script that only starts what trains or serves as a shell's script; others as they are."""
     code = code_of(text)
+    if not starts_commands(text, code):
+        return text
     try:
-        trains = code is None or (_CALLS.search(code) is not None and of_script(code) is not None)
+        drives = code is not None and _CALLS.search(code) is not None and of_script(code) is not None
     except MemcoreError:
-        trains = True
-    script = "" if trains else of_notebook(text)
+        drives = True
+    script = "" if drives else commands_within(text, code)
     return script if starts(script) else text
+
+
+def _with_commands(several: SeveralJobs, text: str, code: str) -> SeveralJobs:
+    """Return a script's jobs and those of the commands that it starts, as far as they all serve or all train."""
+    script = commands_within(text, code) if starts_commands(text, code) else ""
+    commands: Sequence[Mapping[str, Any]] = ()
+    try:
+        commands = [read_command(script)] if starts(script) else ()
+    except SeveralJobs as each:
+        commands = each.jobs
+    except MemcoreError:
+        return several
+    serves = several.syntaxes[0] == "argv"
+    further = [each for each in (_launched(*of_command(keys)) for keys in commands) if _serves(*each) is serves]
+    titles = [_title(keys) for _, keys in further]
+    return SeveralJobs(
+        [*several.jobs, *(keys for _, keys in further)],
+        [*several.texts, *titles],
+        [*several.syntaxes, *(syntax for syntax, _ in further)],
+        [*several.said, *(() for _ in further)],
+    )
+
+
+def _title(keys: Mapping[str, Any]) -> str:
+    """Return the beginning of a command by its keys."""
+    return " ".join(f"{name} {value}".strip(" *") for name, value in [*keys.items()][:3])
+
+
+def _serves(syntax: str, found: Mapping[str, Any]) -> bool | None:
+    """Return whether a command serves a model; None for one of no tool that is known."""
+    try:
+        return _recognized(syntax, found).engines[0] in registry.SERVERS
+    except MemcoreError:
+        return None
 
 
 def _raise_registered(code: str) -> None:
@@ -371,7 +410,6 @@ def _tells(found: Mapping[str, Any], key: str, values: str) -> bool:
 
 
 _COMPOSED: Mapping[str, str] = {
-    "exp_manager": "NeMo 1 configs are not supported yet; describe the job with flags and --engine megatron",
     "recipe_args.target_model_name_or_path": "NeMo Automodel trains a draft model for speculative decoding with it, "
     "which is not supported yet; to serve the model with one, set --speculative-method and --draft",
     "defaults": "Hydra composes these files into one; "
@@ -394,6 +432,7 @@ def _listed(value: Any) -> Any:
 
 
 _FILES = re.compile(r"(?<!\S)[\w./$-]{1,200}\.(?:ya?ml|toml)(?!\S)")
+_SHELLS = ("bash", "sh")
 _FILE_FLAGS = ("--job.config_file", "--config_file", "--config", "--config-file", "--recipe", "config")
 _ELSE = re.compile(r"\bpython|\.py\b|\b(?:torchrun|deepspeed|accelerate)\b")
 """Programs whose flags are a script's own."""
@@ -416,9 +455,6 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
     for tool in TOOLS.values():
         if any(prefix in program for prefix in tool.prefixes):
             return tool
-    first = next(iter(_COMPOSED))
-    if any(name.startswith(f"{first}.") for name in found):
-        raise UnsupportedError(first, _COMPOSED[first])
     known = _tool_by_key(syntax, found) or _by_flags(found)
     if known is not None:
         return known
@@ -426,6 +462,8 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
         if name in found:
             raise UnsupportedError.of_value(name, _listed(found[name]), why)
     files = list(dict.fromkeys(_FILES.findall(f"{program} {found.get('*', '')}")))
+    if program.rpartition(" ")[2] in _SHELLS:
+        files += [each for each in str(found.get("*", "")).split()[:1] if each.endswith(".sh")]
     files += [value for name, value in found.items() if name in _FILE_FLAGS and isinstance(value, str)]
     if files:
         raise ElsewhereError(files, found)

@@ -83,7 +83,7 @@ def exported(config: Config, to: str | None = None, taken: Mapping[str, Any] | N
         config = config.replaced(EngineSettings.type, taken[EngineSettings.type])
     tool = tool_of(config) if to is None else _named(to)
     if not runs(tool, config):
-        raise _not_run(tool, config, to)
+        raise _not_run(tool, config)
     config = tool.loads(config) if tool.loads is not None else config
     told = tool_config(tool, config, taken)
     text, read = _written(tool, told)
@@ -106,7 +106,7 @@ def _named(to: str) -> Tool:
     return TOOLS[to]
 
 
-def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
+def _not_run(tool: Tool, config: Config) -> ConfigError:
     engine = config[EngineSettings.type] or "none"
     if tool.knows is not None and engine in tool.engines and not tool.knows(config):
         return ConfigError.at("model", "found {!r:.80}; {} has no recipe for it", config.model, tool.title)
@@ -118,15 +118,9 @@ def _not_run(tool: Tool, config: Config, to: str | None) -> ConfigError:
         return ConfigError.at(
             lacking, "found {!r}; a file of {} needs {!r}", config.get(lacking), tool.title, tool.needs[lacking]
         )
-    if to is not None:
-        return ConfigError.at(
-            EngineSettings.type, "found {!r}; {} needs engine.type {}", engine, tool.title, joined(", ", tool.engines)
-        )
-    known = sorted({each for other in TOOLS.values() for each in other.engines})
-    message = Message(
-        "found {!r}, for which there is no file format; engines that can be exported: {}", engine, joined(", ", known)
+    return ConfigError.at(
+        EngineSettings.type, "found {!r}; {} needs engine.type {}", engine, tool.title, joined(", ", tool.engines)
     )
-    return ConfigError.at(EngineSettings.type, message)
 
 
 def _written(tool: Tool, told: ToolConfig) -> tuple[str, Imported]:
@@ -259,7 +253,7 @@ def _is_same_model(tool: Tool, config: Config, back: object) -> bool:
 
 def _same_model(model: object, back: object) -> bool:
     if isinstance(model, str):
-        return isinstance(back, str) and full_name(back) == full_name(model)
+        return isinstance(back, str) and full_name(back) in (full_name(model), full_name(model, serves=True))
     if not isinstance(model, Mapping) or not isinstance(back, Mapping):
         return False
     return all((back.get(name) or None) == (value or None) for name, value in model.items())

@@ -17,6 +17,7 @@ from memcore.formats.tracked import ARGUMENTS, HANDS, MODEL, TRAINER
 from memcore.messages import Message, joined
 from memcore.networks.named import DYNAMIC
 from memcore.tools.altered import CONFIGS
+from memcore.tools.configured import CONFIG, Configured, configured, type_of
 from memcore.tools.methods import CLASSIFIES, METHOD
 from memcore.tools.unread import arguments_unread
 
@@ -67,8 +68,10 @@ def trained_lines(changes: Iterable[Change]) -> set[int]:
     return {*handed.values()}
 
 
-def of_loads(found: Sequence[Call], told: list[Call], *, named: bool, trained: Collection[int]) -> dict[str, Any]:
-    """The model that is trained, and how its weights are loaded; `named`: the trainer loads it by its name.
+def of_loads(
+    found: Sequence[Call], told: list[Call], changes: Sequence[Change], *, named: bool, generates: bool = False
+) -> tuple[dict[str, Any], Configured | None]:
+    """The model that is trained, how its weights are loaded, and its config; `named`: the trainer loads it by its name.
 
     What is loaded after the trainer is for inference, unless nothing is loaded before it. What is left of a model with
     few bits is never loaded in fp32 unasked (transformers 4: float16, quantizers/quantizer_bnb_4bit.py; 5:
@@ -80,23 +83,23 @@ def of_loads(found: Sequence[Call], told: list[Call], *, named: bool, trained: C
         whole = fast[0].arguments.get("full_finetuning") is True
         adapted = any(each.name == "get_peft_model" for each in found) and not whole
         stored = fast[0].arguments.get("use_gradient_checkpointing", "unsloth")
-        return {**({} if adapted else checkpoints(stored)), **_of_unsloth(fast[0])}
+        return {**({} if adapted else checkpoints(stored)), **_of_unsloth(fast[0])}, None
     scope = before_training(found)
     if not named and not any(map(loads_model, scope)):
         scope = [*found]
-    loads = _trained_first(scope, trained)
+    loads = _trained_first(scope, trained_lines(changes))
     keys: dict[str, Any] = {}
-    if loads:
+    model = configured(loads[0], found, changes) if loads else None
+    if model is not None:
         told.append(loads[0])
         given = loads[0].arguments
         given = {_LOADED_AS.get(name, name): value for name, value in given.items()}
         keys = {name: given[name] for name in _LOADED if name in given}
-        keys["model_name_or_path"] = _named_by(loads[0], found)
+        keys["model_name_or_path"] = model.base
         if not named and all(_LABELS.search(each.of) for each in loads):
             keys |= {METHOD: CLASSIFIES, "num_labels": given.get("num_labels", 2)}
     bits = [each for each in scope if each.name == "BitsAndBytesConfig" and taken(found, each.name)]
-    others = _OTHER_BITS - {*_BY_NAME} if named_with_bits(keys) else _OTHER_BITS
-    other = next((each for each in scope if each.name in others and each.arguments.get("dequantize") is not True), None)
+    other = None if generates else other_bits(scope, keys)
     if other is not None and not bits:
         message = "found in line {}; this value is not supported yet; leave it out to count 16-bit weights"
         raise UnsupportedError(other.name, message, other.line)
@@ -109,7 +112,14 @@ def of_loads(found: Sequence[Call], told: list[Call], *, named: bool, trained: C
     if loads and not any(keys.get(name) for name in _DTYPES):
         few = any(keys.get(name) for name in BITS) or named_with_bits(keys)
         keys["dtype"] = "auto" if few else "float32"
-    return keys
+    return keys, model
+
+
+def other_bits(scope: Sequence[Call], keys: Mapping[str, Any]) -> Call | None:
+    """Return the call that makes a config of weights of another kind than bitsandbytes'."""
+    others = _OTHER_BITS - {*_BY_NAME} if named_with_bits(keys) else _OTHER_BITS
+    made = (each for each in scope if each.name in others and each.arguments.get("dequantize") is not True)
+    return next(made, None)
 
 
 TAKEN_AS: Mapping[str, str] = {"LoraConfig": "peft_config", "BitsAndBytesConfig": "quantization_config"}
@@ -158,22 +168,14 @@ def compares(trainer: Call) -> bool:
 
 def loads_model(call: Call) -> bool:
     """Whether a call loads a model of transformers that may be trained, or makes one from a config."""
-    made = call.name if call.first is not None else ""
+    made = call.name if call.first is not None or CONFIG in call.arguments else ""
     return CLASSES.search(call.of if call.name in ("from_pretrained", "from_config") else made) is not None
 
 
-def _named_by(load: Call, found: Sequence[Call]) -> Any:
-    """Return the name of the model that a call loads, or whose config it takes."""
-    configs = {each.into: each.first for each in found if each.name == "from_pretrained" and each.of.endswith("Config")}
-    given = load.arguments.get("config", load.first)
-    if load.name == "from_pretrained":
-        return load.arguments.get("pretrained_model_name_or_path", load.first)
-    only = next(iter(configs.values())) if len(configs) == 1 else None
-    return configs.get(str(given).lstrip("$"), only)
-
-
-def loads_unread(found: Sequence[Call], trained: Collection[int]) -> Iterator[Message]:
+def loads_unread(found: Sequence[Call], trained: Collection[int], model: Configured | None = None) -> Iterator[Message]:
     """Yield notes on arguments of loaders and trainers that memcore does not know, and on a dtype that none names."""
+    read = () if model is None else model.arguments
+    yield from () if model is None else model.notes
     before = before_training(found)
     for each in _others(_trained_first(before, trained), found):
         yield Message("line {}: not read: {}", each.line, joined(".", (each.of, each.name)) if each.of else each.name)
@@ -181,15 +183,17 @@ def loads_unread(found: Sequence[Call], trained: Collection[int]) -> Iterator[Me
     for each in before:
         known = _NOT_OF_FAST if each.of in UNSLOTH else NOT_OF_MODEL
         if each.name == "from_pretrained" and each.of.endswith("Config"):
-            yield from arguments_unread(each, NOT_OF_MODEL)
+            yield from arguments_unread(each, (*NOT_OF_MODEL, *read))
         elif each.name == "from_pretrained" and (each.of in UNSLOTH or CLASSES.search(each.of)):
-            yield from arguments_unread(each, (*known, *_LOADED, *_LOADED_AS))
+            yield from arguments_unread(each, (*known, *_LOADED, *_LOADED_AS, *read))
             if not (bits or each.of in UNSLOTH or each.arguments.keys() & {*_DTYPES}):
                 yield Message("line {}: it names no dtype: fp32 weights are counted, as transformers 4 loads them; "
                               "transformers 5 loads them as the checkpoint stores them", each.line)  # fmt: skip
     for each in found:
         if each.name in TRAINERS:
             yield from arguments_unread(each, (*_NOT_OF_TRAINER, *OF_LOOP))
+        elif each.name.endswith("Trainer") and {"model", "args"} <= {*each.arguments}:
+            yield Message("line {}: not read: {}", each.line, joined("", (each.name, "()")))
 
 
 _NOT_OF_TRAINER = (
@@ -288,4 +292,6 @@ def role_of(name: str, of: str) -> str:
     loads = name in ("from_pretrained", "from_config") and (CLASSES.search(of) or of in (*UNSLOTH, *BROUGHT))
     if loads or CLASSES.search(name) or name in ("get_peft_model", *PREPARES) or (name, of) == ("compile", "torch"):
         return MODEL
-    return "config" if name == "from_pretrained" and of.endswith("Config") else CONFIGS.get(name, "")
+    if type_of(name) is not None or (name in ("from_pretrained", "for_model") and of.endswith("Config")):
+        return CONFIG
+    return CONFIGS.get(name, "")

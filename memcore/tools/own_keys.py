@@ -11,6 +11,7 @@ from memcore.errors import UnsupportedError
 from memcore.formats.normalized import ENGINE, FRAMEWORK, GPUS, IN_BACKWARD, VERSION
 from memcore.messages import Message
 from memcore.tools.launchers import is_set
+from memcore.tools.methods import METHOD
 
 WIDTH, DISPATCHER = "*optimizer_rank", "*dispatcher"
 _SHARDS, _EXPERTS = "dp_shard_size", "expert_parallel_size"
@@ -61,29 +62,36 @@ _PROJECTED: Mapping[str, Mapping[bool, str]] = {
     "apollo": {False: "apollo_adamw"},
 }
 """Optimizers of projected gradients, with moments in 8 bits or not."""
-_AS_USUAL: Mapping[str, str] = {"target": "all", "proj": "random", "proj_type": "std"}
+_FACTORY_PROJECTS: Mapping[str, object] = {
+    "galore_target": "all", "apollo_target": "all", "apollo_proj": "random", "apollo_proj_type": "std",
+}  # fmt: skip
+SWIFT_PROJECTS: Mapping[str, object] = {
+    "galore_target_modules": None, "galore_with_embedding": False, "galore_quantization": False,
+}  # fmt: skip
+"""ms-swift's (4.5, arguments/tuner_args.py: `galore_*`; optimizers/galore/utils.py)."""
 
 
-def with_projections(normalized: dict[str, Any]) -> None:
+def with_projections(
+    normalized: dict[str, Any], supported: Mapping[str, object] = _FACTORY_PROJECTS, rank: int = 16
+) -> None:
     """GaLore's or APOLLO's optimizer on all linear layers, in the backward pass where it works layer by layer.
 
-    Source: LLaMA-Factory 0.9.6, train/trainer_utils.py (`_create_galore_optimizer`, `_create_apollo_optimizer`),
-    hparams/finetuning_args.py.
+    `supported`: keys that have one supported value. Source: LLaMA-Factory 0.9.6, train/trainer_utils.py
+    (`_create_galore_optimizer`, `_create_apollo_optimizer`), hparams/finetuning_args.py.
     """
     for name, optimizers in _PROJECTED.items():
         said = {key: normalized.pop(key) for key in [*normalized] if key.startswith(f"{name}_")}
         if not is_set(normalized.pop(f"use_{name}", False)):
             continue
-        for part, usual in _AS_USUAL.items():
-            given = said.get(f"{name}_{part}", usual)
-            if given != usual and (part == "target" or name != _GALORE):
-                raise UnsupportedError.of_value(f"{name}_{part}", given, Message("supported: {!r}", usual))
+        for key, usual in supported.items():
+            if said.get(key, usual) != usual:
+                raise UnsupportedError.of_value(key, said[key], Message("supported: {!r}", usual))
         optimizer = str(normalized.get("optim", "adamw_torch"))
         own = None if optimizer == "adafactor" else optimizers.get("8bit" in optimizer)
         if own is None:
             known = ", ".join(("adamw_torch", "adamw_8bit")[: len(optimizers)])
             raise UnsupportedError.of_value("optim", optimizer, Message("with {}, supported: {}", f"use_{name}", known))
-        normalized |= {"optim": own, WIDTH: said.get(f"{name}_rank", 16)}
+        normalized |= {"optim": own, WIDTH: said.get(f"{name}_rank", rank)}
         if is_set(said.get(f"{name}_layerwise")):
             normalized[IN_BACKWARD] = True
 
@@ -157,7 +165,8 @@ def of_llava(found: Mapping[str, Any]) -> Mapping[str, Any]:
         found = {"use_flash_attn": True, **found}
     if not is_set(found.get("lora_enable")):
         return found
-    return {"lora_r": 64, "lora_target_modules": "all-linear", **found}
+    rank = {} if "lora_rank" in found else {"lora_r": 64}
+    return {**rank, "lora_target_modules": "all-linear", **found}
 
 
 PICTURE_KEYS = (
@@ -227,8 +236,37 @@ def of_firefly(found: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**told, **left, **bits}
 
 
+_CHAT = ("data_split", "only_optimize_lora", "lora_module_name", "num_padding_at_beginning", "sft_only_data_path")
+_OF_DATA = (
+    "data_split", "sft_only_data_path", "data_output_path", "num_warmup_steps", "lora_module_name",
+    "lora_learning_rate", "print_loss", "enable_tensorboard", "tensorboard_path", "num_padding_at_beginning",
+    "eval_interval", "eval_iters", "only_optimize_lora", "lora_dim", "dtype", "add_eot_token", "local_rank",
+)  # fmt: skip
+
+
+def of_deepspeed_chat(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """DeepSpeed-Chat's arguments, whose LoRA is next to every linear layer below a name, the decoder's by default.
+
+    Sources: DeepSpeedExamples, applications/DeepSpeed-Chat, dschat/utils/ds_utils.py (fp16 where nothing is said),
+    dschat/utils/module/lora.py, training/step1_supervised_finetuning/main.py, training/step2_reward_model_finetuning.
+    """
+    if not any(name in found for name in _CHAT) or "stage" in found:
+        return found
+    left = {name: value for name, value in found.items() if name not in _OF_DATA}
+    dtype, rank = str(found.get("dtype", "fp16")), found.get("lora_dim") or 0
+    told: dict[str, Any] = {"per_device_train_batch_size": 16, "max_seq_len": 512, "zero_stage": 0, **left, dtype: True}
+    if "num_padding_at_beginning" in found:
+        told[METHOD] = "reward"
+    if not rank:
+        return told
+    if not is_set(found.get("only_optimize_lora")):
+        message = "what is not linear trains next to LoRA, which is not supported yet; add --only_optimize_lora"
+        raise UnsupportedError.of_value("lora_dim", rank, message)
+    return {**told, "use_peft": True, "lora_rank": rank, "lora_dropout": 0.0, "lora_target_modules": "all-linear"}
+
+
 def of_scripts(found: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the keys of widespread scripts as a Trainer's script has them."""
-    for script in (of_firefly, of_llava, of_internvl, of_qwen_vl_series):
+    for script in (of_firefly, of_llava, of_internvl, of_qwen_vl_series, of_deepspeed_chat):
         found = script(found)
     return found

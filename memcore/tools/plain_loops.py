@@ -8,8 +8,10 @@ unit without a policy); accelerate 1.15, accelerator.py (`Accelerator`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from memcore.formats.normalized import GPUS
 from memcore.formats.python import STEPS, Call
 from memcore.tools.altered import OPTIMIZERS
 from memcore.tools.loads import loads_model
@@ -38,6 +40,12 @@ def of_loop(found: Sequence[Call]) -> list[Call]:
     clips = "gradient_clipping" in split.get(_CONFIG, ()) or any(each.name.startswith(_CLIPS) for each in before)
     if not clips and _CLIPPED not in told:
         arguments[_CLIPPED] = 0
+    cast = None if given is None else _CASTS.get(given.arguments.get("precision"))
+    if cast is not None:
+        before = [
+            replace(each, arguments={**each.arguments, "torch_dtype": cast}) if loads_model(each) else each
+            for each in before
+        ]
     trained = [Call("TrainingArguments", "", ends[-1], arguments), Call("Trainer", "", ends[-1], left)]
     return [*before, *trained, *(each for each in found if each.line > ends[-1])]
 
@@ -57,8 +65,11 @@ def _of_lightning(trainer: Call) -> tuple[dict[str, Any], dict[str, Any]]:
     keys = {_LIGHTNING[name]: value for name, value in trainer.arguments.items() if name in _LIGHTNING}
     precision = trainer.arguments.get("precision")
     keys |= {_PRECISIONS[precision]: True} if precision in _PRECISIONS else {}
+    devices = trainer.arguments.get("devices")
+    keys |= {GPUS: devices} if type(devices) is int and devices > 0 else {}
     left = {name: value for name, value in trainer.arguments.items() if name in _MATTER and value not in _HARMLESS}
-    return keys, left | ({} if precision in (*_PRECISIONS, None, 32, "32", "32-true") else {"precision": precision})
+    known = precision in (*_PRECISIONS, *_CASTS, None, 32, "32", "32-true")
+    return keys, left | ({} if known else {"precision": precision})
 
 
 _FITS, _OURS = "fit", ("model", "args", "train_dataset")
@@ -67,6 +78,8 @@ _LIGHTNING: Mapping[str, str] = {
     "accumulate_grad_batches": "gradient_accumulation_steps", "gradient_clip_val": _CLIPPED,
 }  # fmt: skip
 _PRECISIONS: Mapping[object, str] = {16: "fp16", "16": "fp16", "16-mixed": "fp16", "bf16": "bf16", "bf16-mixed": "bf16"}
+_CASTS: Mapping[object, str] = {"bf16-true": "bfloat16", "16-true": "float16"}
+"""Precisions in which the whole model is (lightning, pytorch/plugins/precision/half.py)."""
 _MATTER, _HARMLESS = ("strategy", "plugins"), ("auto", "ddp", None)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from memcore import registry
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.formats.normalized import AUTOCAST, PREPARED
+from memcore.formats.normalized import AUTOCAST, GPUS, PREPARED
 from memcore.formats.objects import STARTED, options
 from memcore.formats.python import CUTS, FREEZES, PARSED, Call, Change, calls, environment, followed
 from memcore.formats.readers import SeveralJobs, flat
@@ -78,7 +78,8 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
     around |= {f"{ENVIRONMENT}{name}": value for name, value in environment(code).items()}
     prepares = any(each.name == "get_peft_model" and each.of in UNSLOTH for each in found)
     trains = lightning(found) is None and any(each.name in _TRAIN for each in found)
-    if prepares or trains:
+    serves = list(_serving(code, found))
+    if prepares or (trains and not (serves and not any(each.name in TRAINERS for each in found))):
         if STARTED in options():
             return _of_training(_decided(*_training(found, changes)), around)
         jobs = _jobs(found)
@@ -87,7 +88,6 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
             syntaxes, keys, notes = zip(*read, strict=True)
             raise SeveralJobs(keys, [title for title, _ in jobs], syntaxes, notes)
         return read[0]
-    serves = list(_serving(code, found))
     if serves:
         keys, notes = [{**each, **around} for each, _ in serves], [each for _, each in serves]
         if len(serves) > 1:
@@ -99,7 +99,7 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
         left = [each for each in changes if each.line <= end and each.to not in reads(looped)]
         keys, notes = _training(looped, left)
         return _of_training((keys, (NOTE, *notes)), around)
-    generates = of_generation(found)
+    generates = of_generation(found, changes)
     return None if generates is None else ("argv", {**generates[0], **around}, generates[1])
 
 
@@ -263,7 +263,7 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     arguments = [each for each in arguments if each.arguments] or arguments
     keys = _of_trainers(found, arguments, told)
     trained = trained_lines(changes)
-    model = of_loads(found, told, named="model_name_or_path" in keys, trained=trained)
+    model, made = of_loads(found, told, changes, named="model_name_or_path" in keys)
     base = model.get("model_name_or_path", keys.get("model_name_or_path"))
     adapter, said = of_adapters(found, told, base)
     learns = {METHOD: keys[METHOD]} if METHOD in keys else {}  # a trainer's own, whatever its model's class
@@ -271,12 +271,12 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     keys |= _of_casts(found, keys, changes)
     keys = keys if arguments else {**_of_fields(found), **keys, **of_arguments(changes)}
     keys = {**keys, **_of_model_config(found, told)}
-    if (
-        arguments
-        and arguments[0].name in ARGUMENT_CLASSES[:2]
-        and {call.name for call in found} & {*TRAINERS} in ({"Trainer"}, {"Seq2SeqTrainer"})
-    ):
+    plain = arguments[0].name in ARGUMENT_CLASSES[:2] if arguments else "gradient_checkpointing" in keys
+    if plain and {call.name for call in found} & {*TRAINERS} in ({"Trainer"}, {"Seq2SeqTrainer"}):
         keys.setdefault("max_length", _truncated(found))
+    keys |= _launched(found)
+    cut = _cut_before(found, keys)
+    keys |= {} if cut is None else {"max_length": cut}
     if not arguments and not any(call.name in TRAINERS for call in found):
         keys[_EACH] = f"${_EACH}"  # the trainer is in another script
     elif not any(each.arguments for each in arguments) and STARTED not in options() and not keys.get("use_unsloth"):
@@ -284,12 +284,17 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     adapted = adapts(keys)
     parts = {} if adapted else trained_of(changes, base)
     keys |= parts or {}
+    left = [each for each in changes if made is None or each.line not in made.lines]
     more: tuple[str, ...] = (
-        *said, *(() if adapted or parts else _frozen(found)), *loads_unread(found, trained),
+        *said, *(() if adapted or parts else _frozen(found)), *loads_unread(found, trained, made),
         *of_labels({"num_labels": keys.pop("num_labels", 1)}), *_of_the_run(found, told),
-        *changes_unread(changes, adapted=_adapted(found) if adapted else None,
+        *changes_unread(left, adapted=_adapted(found) if adapted else None,
                         grows=any(each.name == "add_tokens" for each in found)),
     )  # fmt: skip
+    if made is not None:
+        keys["model_name_or_path"] = made.model
+    if cut is not None:
+        more = (*more, Message("texts are cut to {} tokens before the trainer gets them", cut))
     if any(each.of in UNSLOTH and each.arguments.get("fast_inference") is True for each in found):
         keys["use_vllm"] = False
         more = (*more, "fast_inference: vLLM's cache is not counted")
@@ -392,12 +397,52 @@ def _unadapted() -> dict[str, Any]:
 
 
 def _truncated(found: Sequence[Call]) -> object:
-    """The length to which a script's tokenizer cuts its texts; else they are as long as the data's."""
+    """The length to which a script's tokenizer cuts its texts; else they are as long as the data's.
+
+    None, which is the model's own, where they are padded to the longest that the tokenizer has.
+    """
     given = [each for each in found if each.arguments.get("truncation", False) not in (False, None)]
+    given = [each for each in given if _LABELS not in each.arguments] or given
     known = [each for each in given if isinstance(each.arguments.get("max_length"), int)]
     told = [each for each in known if each.name != CUTS] or known
     lengths = {each.arguments["max_length"] for each in told}
+    padded = any(each.arguments.get("padding") == "max_length" for each in given)
+    if padded and not any("max_length" in each.arguments for each in given):
+        return None
     return lengths.pop() if len(lengths) == 1 else "$max_length"
+
+
+_LABELS = "text_target"
+"""The argument by which a tokenizer is handed what a decoder should say."""
+
+
+_OF_TEXTS = ("SFTTrainer", "UnslothTrainer")
+"""Trainers that tokenize texts, and take what is tokenized already as it is (trl 1.16, trainer/sft_trainer.py)."""
+
+
+def _launched(found: Sequence[Call]) -> dict[str, Any]:
+    """Return the GPUs of the processes that a notebook starts its training in (accelerate, launchers.py)."""
+    started = next((each for each in found if each.name == "notebook_launcher"), None)
+    count = None if started is None else started.arguments.get("num_processes")
+    return {GPUS: count} if type(count) is int and count > 0 else {}
+
+
+def _cut_before(found: Sequence[Call], keys: Mapping[str, Any]) -> int | None:
+    """Return the length to which a script cuts tokens itself, where that is shorter than its trainer does.
+
+    What a tokenizer makes tensors of goes to the model by another way than a trainer's data set.
+    """
+    if not any(each.name in _OF_TEXTS for each in found):
+        return None
+    before = before_training(found)
+    length = _truncated([each for each in before if "return_tensors" not in each.arguments])
+    longest = keys.get("max_length", keys.get("max_seq_length", _BY_DEFAULT))
+    shorter = isinstance(length, int) and (not isinstance(longest, int) or length < longest)
+    return length if isinstance(length, int) and shorter else None
+
+
+_BY_DEFAULT = 1024
+"""`SFTConfig.max_length` (trl 1.16, trainer/sft_config.py)."""
 
 
 def _hidden(told: Sequence[Call]) -> Iterator[str]:

@@ -13,8 +13,8 @@ from memcore.config.settings import Config
 from memcore.config.texts import to_texts
 from memcore.errors import ConfigError
 from memcore.estimation import estimate, estimate_serving, estimate_training, is_serving
-from memcore.faces.cli.command import DOES_NOT_FIT, EXAMPLE, FITS, Command, count, print_json, width
-from memcore.faces.cli.describing import add_config, config_of, jobs_with, origins_of
+from memcore.faces.cli.command import DOES_NOT_FIT, EXAMPLE, FITS, Command, count, positive, print_json, width
+from memcore.faces.cli.describing import add_config, add_others, config_of, jobs_with, origins_of
 from memcore.faces.render import data, text
 from memcore.i18n.page import say, translated
 from memcore.memory.estimate import Estimate
@@ -31,16 +31,13 @@ if TYPE_CHECKING:
 
 def _estimate_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
-    parser.add_argument(
-        "--with", action="append", default=[], dest="others", metavar="CONFIG",
-        help="another job on the same GPUs; repeatable",
-    )  # fmt: skip
+    add_others(parser)
 
 
 def _estimate(options: argparse.Namespace) -> int:
     config = config_of(options)
-    others = jobs_with(options)
-    if others:
+    others = jobs_with(options, config)
+    if others or options.taken:
         return _shared(config, others, options)
     if is_serving(config):
         return _estimate_serving(config, options)
@@ -66,14 +63,19 @@ def _estimate_serving(config: Config, options: argparse.Namespace) -> int:
 
 def _shared(config: Config, others: Mapping[str, Config], options: argparse.Namespace) -> int:
     from memcore.faces.render.sharing import shared_data, shared_text  # noqa: PLC0415 - of several jobs alone
+    from memcore.faces.render.together import together_brief  # noqa: PLC0415
+    from memcore.questions.planning.together import plan_together  # noqa: PLC0415
     from memcore.questions.sharing import share  # noqa: PLC0415
 
     names = [*(options.config or [str(options.model)])[:1], *others]
-    found = share(config, *others.values())
+    jobs, taken = [config, *others.values()], int(options.taken * 2**30)
+    found = share(*jobs, taken=taken)
     if options.json:
         print_json(shared_data(found, names))
     else:
         print(shared_text(found, names), end="")
+    if found.fits is False and not options.json:
+        print("", *together_brief(plan_together(*jobs, taken=taken)), sep="\n")
     return DOES_NOT_FIT if found.fits is False else FITS
 
 
@@ -210,12 +212,11 @@ def _gpus_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None
 
 
 def _price(text: str) -> tuple[str, float]:
-    from memcore.faces.cli.planning import price  # noqa: PLC0415 - of this option alone
     from memcore.hardware import find_accelerator  # noqa: PLC0415
 
     name, _, value = text.partition("=")
     try:
-        return find_accelerator(name).id, price(value)
+        return find_accelerator(name).id, positive(value)
     except ConfigError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

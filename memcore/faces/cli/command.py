@@ -285,6 +285,17 @@ def share(text: str) -> float:
     return found
 
 
+def positive(text: str) -> float:
+    """Return a number above 0, as a price is; argparse says what is wrong with any other text."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(Message("expected a number above 0, such as 2.5, found {!r}", text))
+    return found
+
+
 def count(text: str) -> int:
     """A whole number of at least 1, for an option."""
     from memcore.config.kinds import Integer  # noqa: PLC0415 - few commands count

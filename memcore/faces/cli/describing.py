@@ -6,7 +6,7 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,13 +19,14 @@ from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import LINK, WITH, decode_fragment, read_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, UnsupportedError, problems_of
-from memcore.faces.cli.command import EXAMPLE, count, lacking
+from memcore.estimation import is_serving
+from memcore.faces.cli.command import EXAMPLE, count, lacking, positive
 from memcore.faces.cli.fetching import add_fetch, looks_like_a_file, needs_fetch, with_fetched
 from memcore.formats.content import content, described
 from memcore.i18n.page import explanation, label, say, translated
 from memcore.messages import Message, joined
 from memcore.networks.catalog import catalog, known, nearest_model
-from memcore.serving.inference import usual_length
+from memcore.serving.inference import Inference, usual_length
 from memcore.serving.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from memcore.tools.sources import Source
 
 ALL = "--help-all"
+ASSUMED, HOST_ROOM = "assume", "host_room"
+"""The option with inputs of the cost model, and the input that a sentence may state."""
+OTHERS = "others"
+"""The option with further jobs, of commands that take several."""
 APART = "files_are_jobs"
 """The option that is true where each file is a job: notes then begin with the file's name."""
 
@@ -78,6 +83,17 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
     parser.set_defaults(**{EXAMPLE: example})
     if not whole:
         parser.epilog = say("cli-example", command=example)
+
+
+def add_others(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that names further jobs on the same GPUs."""
+    parser.add_argument(
+        "--with", action="append", default=[], dest=OTHERS, metavar="CONFIG",
+        help="another job on the same GPUs; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--taken", type=positive, default=0.0, metavar="GIB", help="GiB of each GPU that other processes hold"
+    )
 
 
 def flags_of(path: str) -> list[str]:
@@ -200,12 +216,28 @@ def config_at(name: str) -> Config:
     return config_of(argparse.Namespace(**{**plain, "config": [name], "set": [], "ignore": None, "fetch": False}))
 
 
-def jobs_with(options: argparse.Namespace) -> dict[str, Config]:
-    """Jobs on the same GPUs by name: those that the link of a job names, and those of `--with`."""
+def jobs_with(options: argparse.Namespace, config: Config) -> dict[str, Config]:
+    """Jobs on the same GPUs by name: those of the link or the sentence of a job, and those of `--with`.
+
+    A model's name alone is served as the first job serves its own.
+    """
     link = options.config[0] if options.config else ""
     linked = read_fragment(link).others if LINK.search(link) else ()
     named = {f"{WITH} {number}": each for number, each in enumerate(linked, 1)}
-    return {**named, **{name: config_at(name) for name in options.others}}
+    said = _question(link) if not options.sources else None
+    told = {} if said is None else {name: _of_model(said, name) for name in said.others}
+    serves = is_serving(config)
+    others = {
+        name: config.changed({MODEL: name}) if serves and known(name) else config_at(name) for name in options.others
+    }
+    return {**named, **told, **others}
+
+
+def _of_model(question: Question, name: str) -> Config:
+    """Return the job of a sentence with another model that it names."""
+    from memcore.faces.goals.sentences import job_of  # noqa: PLC0415 - few sentences name several
+
+    return from_texts(job_of(replace(question, texts={**question.texts, MODEL: name})))
 
 
 def _named(options: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str, ...]]:
@@ -220,27 +252,42 @@ def _named(options: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str
 
 def _answered(question: Question, options: argparse.Namespace) -> tuple[Mapping[str, object], tuple[str, ...]]:
     """Return the job that a sentence describes, and notes on it; set the command's own options that it names."""
-    from memcore.faces.goals.sentences import job_of, leaves_length, other_boards, other_models  # noqa: PLC0415 - most jobs are files, names and flags
+    from memcore.faces.goals.sentences import begun_with, job_of, leaves_length, other_boards, other_models  # noqa: PLC0415 - most jobs are files, names and flags
 
     wanted, given = job_of(question), vars(options)
     taken = {name: text for name, text in question.options.items() if given.get(name, text) is None}
     for name, text in taken.items():
         setattr(options, name, count(text) if name in _COUNTED else text)
-    named = ((name.replace("_", "-"), text) for name, text in taken.items())
-    flags = [*((SETTINGS[path].flag, text) for path, text in wanted.items()), *named]
-    notes = [Message("read as {}", " ".join(f"--{flag} {shlex.quote(text)}" for flag, text in flags))]
+    named = [(name.replace("_", "-"), text) for name, text in taken.items()]
+    if question.ram_gb is not None and ASSUMED in given:
+        room = f"{question.ram_gb}e9"
+        setattr(options, ASSUMED, [*given[ASSUMED], (HOST_ROOM, float(room))])
+        named = [*named, ("assume", f"{HOST_ROOM}={room}")]
+    begun = begun_with(question).intersection(wanted)
+    said = [*((SETTINGS[path].flag, text) for path, text in wanted.items() if path not in begun), *named]
+    notes = [Message("read as {}", _as_flags(said))]
+    if begun:
+        usual = ((SETTINGS[path].flag, wanted[path]) for path in wanted if path in begun)
+        notes.append(Message("assumed, as recipes of this kind have it: {}", _as_flags(usual)))
     if leaves_length(question):
-        notes.append(Message("assumed: {}", usual_length()))
+        notes.append(Message("assumed: {}", usual_length(int(wanted[Inference.max_model_len]))))
+    notes += question.of_kinds()
     for path, others in ((MODEL, other_models(question)), (Hardware.accelerator, other_boards(question))):
         if others:
             notes.append(Message("{} may also mean {}", question.texts[path], joined(", ", others[:_FEW])))
     left = [
+        *(question.others if OTHERS not in given else ()),
+        *([f"{question.ram_gb} GB RAM"] if question.ram_gb is not None and ASSUMED not in given else ()),
         *question.unread,
         *(text for name, text in question.options.items() if name in _COUNTED and name not in given),
     ]
     if left:
         notes.append(Message("not read: {}; say it with a flag, if it matters", joined(", ", left)))
     return from_texts(wanted).to_dict(), tuple(translated(note) for note in notes)
+
+
+def _as_flags(given: Iterable[tuple[str, str]]) -> str:
+    return " ".join(f"--{flag} {shlex.quote(text)}" for flag, text in given)
 
 
 _COUNTED = frozenset(("tokens", "batch_tokens"))

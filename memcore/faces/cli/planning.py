@@ -12,8 +12,8 @@ from memcore.config.texts import from_texts
 from memcore.config.training import Training
 from memcore.errors import ConfigError
 from memcore.faces.cli.calibrating import add_assumptions
-from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, print_json, share, width
-from memcore.faces.cli.describing import add_config, config_of
+from memcore.faces.cli.command import DOES_NOT_FIT, FITS, Command, count, positive, print_json, share, width
+from memcore.faces.cli.describing import add_config, add_others, config_of, jobs_with
 from memcore.faces.render.fitting import fitting_data, fitting_text
 from memcore.faces.render.plans import plans_brief, plans_data, plans_text
 from memcore.formats.tool import Tool
@@ -22,6 +22,7 @@ from memcore.questions.planning.bench import HEADROOM
 from memcore.questions.planning.fitting import WELL_KNOWN, fitting
 from memcore.questions.planning.plan import KEEP, plan
 from memcore.questions.planning.rows import GOALS, QUALITIES
+from memcore.questions.planning.together import on_the_rest, plan_together
 from memcore.tools import TOOLS, needed_by
 from memcore.tools.sources import tool_brought
 
@@ -31,6 +32,7 @@ BRIEF = 3
 
 def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given)
+    add_others(parser)
     parser.add_argument("--goal", choices=GOALS, help="what a training job is for (default: fine-tune)")
     parser.add_argument(
         "--quality", choices=QUALITIES, default="any", help="model quality: keep the same, stay close, or any"
@@ -47,7 +49,7 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         help="tokens of one optimizer step of the whole job, such as 4M",
     )  # fmt: skip
     parser.add_argument(
-        "--price", type=price, metavar="PRICE", help="price of a GPU-hour, in any currency; needs --tokens"
+        "--price", type=positive, metavar="PRICE", help="price of a GPU-hour, in any currency; needs --tokens"
     )
     written = [name for name, tool in TOOLS.items() if not tool.read_only]
     parser.add_argument(
@@ -60,24 +62,17 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     )
 
 
-def price(text: str) -> float:
-    """Return a price; argparse says what is wrong with any other text."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
-        raise argparse.ArgumentTypeError(Message("expected a number above 0, such as 2.5, found {!r}", text))
-    return found
-
-
 def _plan(options: argparse.Namespace) -> int:
     asked = _models_asked(options)
     if asked is not None:
         return _print_models(asked, as_data=options.json)
     config, tool = config_of(options), _tool(options)
+    others, taken = jobs_with(options, config), int(options.taken * 2**30)
+    left = on_the_rest(config, taken) if taken and not others else config
+    if others or left is None:
+        return _print_together([config, *others.values()], taken, as_data=options.json)
     found = plan(
-        _run_by(options.to, config), goal=options.goal or "fine-tune", quality=options.quality,
+        _run_by(options.to, left), goal=options.goal or "fine-tune", quality=options.quality,
         headroom=options.headroom, keep=options.plans, rates=dict(options.assume), tool=tool.name if tool else None,
         batch_tokens=options.batch_tokens,
     )  # fmt: skip
@@ -106,6 +101,18 @@ def _print_models(hardware: Config, *, as_data: bool) -> int:
     else:
         print(fitting_text(found, hardware, width()), end="")
     return FITS if found else DOES_NOT_FIT
+
+
+def _print_together(jobs: Sequence[Config], taken: int, *, as_data: bool) -> int:
+    """Print how several jobs fit on the same GPUs."""
+    from memcore.faces.render.together import together_data, together_text  # noqa: PLC0415 - of several jobs alone
+
+    found = plan_together(*jobs, taken=taken)
+    if as_data:
+        print_json(together_data(found))
+    else:
+        print(together_text(found, width()), end="")
+    return DOES_NOT_FIT if found.none_because else FITS
 
 
 def _run_by(to: str | None, config: Config) -> Config:

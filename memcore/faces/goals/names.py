@@ -14,7 +14,7 @@ from memcore.errors import meaning
 from memcore.faces.goals.phrases import HUB
 from memcore.faces.render.titles import titles
 from memcore.hardware import SPELLINGS
-from memcore.networks.catalog import bases_first, catalog, models_meant, nickname, of_size
+from memcore.networks.catalog import bases_first, catalog, models_meant, named, nickname, of_size
 from memcore.questions.planning.fitting import WELL_KNOWN
 
 MOST = 8
@@ -58,6 +58,23 @@ def well_known_first(name: str) -> Sequence[str]:
     """
     usual, written_so = {nickname(each) for each in WELL_KNOWN}, name.strip().lower()
     return sorted(of_size(written_so) or models_meant(written_so), key=lambda each: each not in usual)
+
+
+_TUNED = re.compile(r"-(?:(it|instruct|chat)|pt|base|thinking)(?![a-z])", re.IGNORECASE)
+"""How names say what a model was trained for; the group: to follow instructions."""
+
+
+def as_served(name: str) -> str:
+    """Return the model that a name means to who serves it: of one that it leaves open, the tuned version.
+
+    >>> as_served("gemma 3 27b"), as_served("gemma-3-27b-pt"), as_served("llama-3.1-8b")
+    ('gemma-3-27b-it', 'gemma-3-27b-pt', 'llama-3.1-8b')
+    """
+    found = named(name)
+    if found is None or not found.others:
+        return name
+    same = (each for each in found.others if _TUNED.sub("", each) == _TUNED.sub("", found.base))
+    return next((nickname(each) for each in same if (tuned := _TUNED.search(each)) and tuned[1]), name)
 
 
 def is_model(name: str) -> bool:

@@ -49,12 +49,14 @@ _PARALLEL: Mapping[str, str] = {
     Parallelism.expert_parallel_size: r"\bep|expert[\s-]parallel(?:ism)?|专家并行",
     Parallelism.context_parallel_size: r"\bcp|context[\s-]parallel(?:ism)?|上下文并行",
 }
+RANK = rf"(?:(?:lora[\s_-]*)?\brank|\br(?=\s*[=:])|秩){_IS}"
+"""The rank of adapters, which says that there are some."""
 COUNTED: Mapping[str, str] = {
     Training.gradient_accumulation_steps: (
         rf"(?:grad(?:ient)?[\s_-]*accum(?:ulation)?(?:[\s_-]*steps?)?|梯度累[积加](?:步数)?){_IS}"
         rf"|{NUMBER}\s*(?:steps?\s+of\s+)?gradient[\s_-]accumulation(?:\s+steps?)?"
     ),
-    Training.adapter.rank: rf"(?:(?:lora[\s_-]*)?\brank|\br(?=\s*[=:])|秩){_IS}",
+    Training.adapter.rank: RANK,
     EngineSettings.zero_stage: r"\bzero[\s_-]*(?:stage)?[\s_-]*([0123])(?!\w)",
     Training.method.completion_length: (
         rf"\b(?:completion|rollout|response|generation)s?(?:[\s_-]*len(?:gth)?)?{_IS}|(?:生成|回复)长度{_IS}"
@@ -113,6 +115,11 @@ SERVING: Mapping[str, str] = {
     ),
 }  # fmt: skip
 """Tasks of servers by the words that name them, the likeliest first where there are several."""
+RAM = r"(?<![\w.])(\d{1,5})\s*gb?\s*(?:of\s+)?(?:system\s+|host\s+|cpu\s+|ddr\d\s+)?(?:ram\b|内存)"
+"""The memory of the computer itself, in GB."""
+NEXT_TO = r"[\s,]*(?:and|&|\+|plus|with|next\s+to|alongside|as\s+well\s+as|和|与|加上?)[\s,]*(?:a\b|an\b|also\b)?[\s,]*"
+"""Between models that run at the same time."""
+MODELS_COUNTED = r"(?<![\w.])\d{1,2}\s*(?:different\s+)?(?:models?\b|llms?\b|个(?:不同的?)?模型)"
 _NOT = "".join(f"(?<!{word})" for word in ("no ", "not ", "without ", "不用 ", "不用", "非"))
 TRAINING: Mapping[str, str] = {
     "qlora": rf"{_NOT}\bqlora\b", "lora": rf"{_NOT}\blora\b",
@@ -120,7 +127,7 @@ TRAINING: Mapping[str, str] = {
 }  # fmt: skip
 """The same of training."""
 WHOLE = (
-    r"\bfull[\s-]*(?:param(?:eter)?s?|weights?|ft|sft|fine|tun\w*|finetun\w*|training)\b"
+    r"\bfull[\s-]*(?:param(?:eter)?s?|weights?|ft|sft|dpo|kto|orpo|simpo|grpo|ppo|fine|tun\w*|finetun\w*|training)\b"
     r"|\bfull(?=\s*(?:$|[,.;?]|(?:on|with|at|in|using)\b))|\ball\s+(?:weights|parameters)\b|全量|全参"
 )
 """All weights are to be trained, so that adapters are no answer."""
@@ -185,14 +192,15 @@ PLAIN_WORDS = frozenset({
 
 _FILLING = """
     a about across air all also am an and any are as at based batch big blackwell both box boxes by can card cards
-    chat colab concurrent config configs context continual continued could desktop dgx do does each enough fine fit
-    fits fitting for from ft gaming gb get give gpu gpus have help here hgx hi home how i if in inference inside
-    instance into is it its just kaggle kernel kernels laptop largest length let like llm local locally long longest
-    lot lots mac machine many max maximum maybe me memory mini model models much my need needed needs node nodes
-    nvidia of on one only or our out over own parallel pc per please possible quantization quantized ram run running
-    runs scratch sequence sequences serve served server servers serving setup should size so some step steps studio
-    than that the their them there this to token tokens us use used user users using via vllm vram w wanna want we
-    what when which while will with workstation would x you
+    chat colab concurrent config configs context continual continued could crashes desktop dgx do does each enough
+    fine fit fits fitting for from ft gaming gb get give goes gpu gpus have help here hgx hi home how i if in
+    inference inside instance into is it its just kaggle kernel kernels laptop largest length let like llm local
+    locally long longest lot lots mac machine many max maximum maybe me memory mini model models much my need needed
+    needs node nodes nvidia of on one only oom or our out over own parallel parameters pc per please possible
+    quantization quantized ram run running runs scratch sequence sequences serve served server servers serving setup
+    should size so some step steps studio than that the their them there this to together token tokens us use used
+    user users using via vllm vram w wanna want we weights what when which while will windows with workstation would
+    x you
 """
 FILLING = frozenset(_FILLING.split())
 """English words that say no setting."""

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from functools import cache
 
 from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.kinds import Choice
-from memcore.config.settings import SETTINGS
+from memcore.config.settings import MODEL, SETTINGS
 from memcore.config.training import Training
+from memcore.errors import MemcoreError
 from memcore.faces.goals import phrases
 from memcore.faces.goals.machines import machines, without
-from memcore.faces.goals.names import is_model, meanings, well_known_first, written
+from memcore.faces.goals.names import as_served, is_model, meanings, well_known_first, written
 from memcore.faces.goals.tasks import TASKS, with_task
 from memcore.hardware import AT_HOME, BY_ID, usual_board
-from memcore.networks.catalog import catalog, known
+from memcore.messages import Message, joined
+from memcore.networks.catalog import catalog, find_model, known
 from memcore.records import dataclass
 from memcore.registry import SERVERS
 from memcore.serving.inference import CHAT, LENGTHS, Inference
@@ -40,6 +43,19 @@ class Question:
     """What commands take besides settings, by name: `goal`, `to` (a tool), `tokens`, `batch_tokens`."""
     unread: tuple[str, ...] = ()
     """Words that say something else."""
+    others: tuple[str, ...] = ()
+    """Further models that are served next to the first."""
+    kinds: tuple[str, ...] = ()
+    """The GPUs, where they are of several kinds."""
+    ram_gb: int | None = None
+    """The memory of the computer itself."""
+
+    def of_kinds(self) -> Iterator[Message]:
+        """Yield what is said of GPUs of several kinds."""
+        if self.kinds:
+            yield Message(
+                "GPUs of several kinds: {}; each counts as the one with least memory", joined(", ", self.kinds)
+            )
 
 
 def asked(sentence: str) -> Question | None:
@@ -52,11 +68,15 @@ def asked(sentence: str) -> Question | None:
         return None
     reading = _Reading(sentence)
     reading.model()
-    reading.rest = machines(reading.rest, reading.texts)
+    others = reading.further_models()
+    reading.rest, kinds = machines(reading.rest, reading.texts)
+    ram = reading.take(phrases.RAM) if {Hardware.accelerator, Hardware.gpu_memory_gb} & reading.texts.keys() else None
     task = reading.task()
     reading.settings(task)
+    task = reading.with_rank(task) or (reading.run() if others else "")
     tool = reading.tool()
     reading.flags()
+    task = task or reading.run_at_home()
     unread = tuple(
         each for each in _phrases_of(reading.rest) if "model" not in reading.texts or not _SIZE.fullmatch(each)
     )
@@ -65,7 +85,10 @@ def asked(sentence: str) -> Question | None:
     said = len(reading.texts) + (bool(task) or reading.verb) + len(reading.options)
     if said < _ENOUGH + ("model" not in reading.texts) and Hardware.accelerator not in reading.texts:
         return None
-    return Question({**tool, **reading.texts}, task, reading.options, unread)
+    others, unread = (others, unread) if task in _SERVED else ((), (*others, *unread))
+    return Question(
+        {**tool, **reading.texts}, task, reading.options, unread, others, kinds, int(ram[1]) if ram else None
+    )
 
 
 def _is_sentence(text: str) -> bool:
@@ -81,7 +104,7 @@ def asks_for_models(sentence: str) -> Mapping[str, str]:
     if not _is_sentence(sentence):
         return {}
     reading = _Reading(sentence)
-    reading.rest = machines(reading.rest, reading.texts)
+    reading.rest, _ = machines(reading.rest, reading.texts)
     reading.model()
     sized = {Hardware.accelerator, Hardware.gpu_memory_gb} & reading.texts.keys()
     if "model" in reading.texts or not sized or not re.search(phrases.MODELS, reading.rest, re.ASCII):
@@ -134,7 +157,25 @@ class _Reading:
             if size and is_model(f"{name} {size[1]}"):
                 name, span = f"{name} {size[1]}", (size.start(), span[1])
             self.texts["model"] = name
-            self.rest = f"{self.rest[: span[0]]} , {self.rest[span[1] :]}"
+            self.rest = f"{self.rest[: span[0]]}{_MODEL}{self.rest[span[1] :]}"
+
+    def further_models(self) -> tuple[str, ...]:
+        """Return models that stand next to the first in a list: `Qwen3 8B and Llama 3.1 8B`."""
+        first, found = self.texts.get("model"), list[str]()
+        for _ in range(_SEVERAL if first else 0):
+            before = self.rest
+            self.model()
+            if not re.search(f"{_MODEL}{phrases.NEXT_TO}{_MODEL}", self.rest):
+                self.rest = before
+                break
+            found.append(self.texts["model"])
+            self.rest = re.sub(f"{_MODEL}{phrases.NEXT_TO}{_MODEL}", _MODEL, self.rest)
+        if found:
+            self.take(phrases.MODELS_COUNTED)
+        if first:
+            self.texts["model"] = first
+            self.rest = self.rest.replace(_MODEL, " , ")
+        return tuple(found)
 
     def task(self) -> str:
         """Return the task, with what makes it one: its name, a format of weights, users, or a verb."""
@@ -145,14 +186,33 @@ class _Reading:
             self.count(Inference.batch_size, phrases.USERS)
         whole = re.search(phrases.WHOLE, self.rest, re.ASCII) is not None
         trained = "" if served else self._named(phrases.TRAINING)
-        if whole and trained == "full":
+        if whole and trained in ("", "full"):
             self.options["goal"] = "full-fine-tune"
         if trains or trained:
             return self._adapted(trained or "full") if trained in ("", "lora") else trained
         if served or _FORMAT.search(self.rest):
             return served or "gguf"
         runs = re.search(f"{phrases.RUNS}|{phrases.BITS}", self.rest, re.ASCII) or self._places() == {"computer"}
-        return self._run() if runs or Inference.batch_size in self.texts else ""
+        return self.run() if runs or Inference.batch_size in self.texts else ""
+
+    def with_rank(self, task: str) -> str:
+        """Return the task; a rank means that adapters are trained, of whatever kind."""
+        ranked = Training.adapter.rank in self.texts and Training.adapter.type not in self.texts
+        return "lora" if ranked and task in ("", "full") and "goal" not in self.options else task
+
+    def run_at_home(self) -> str:
+        """Return the task of a sentence that says nothing but a model, a GPU as people have at home, and a length."""
+        said = {path for path in self.texts if path != MODEL and not path.startswith("hardware.")}
+        if self.verb or self.options or not said <= {Training.sequence_length} or not self._at_home():
+            return ""
+        for path in said:
+            self.texts[Inference.max_model_len] = self.texts.pop(path)
+        return self.run()
+
+    def _at_home(self) -> bool:
+        """Return whether the GPUs that are named are of those that people have at home."""
+        places = self._places()
+        return bool(places) and places <= AT_HOME
 
     def _named(self, tasks: Mapping[str, str]) -> str:
         for name, pattern in tasks.items():
@@ -174,10 +234,9 @@ class _Reading:
         eight = re.search(rf"(?:{phrases.FOUR_BIT})[\s-]*(?:paged\s+)?adam", self.rest, re.ASCII)
         return "qlora" if not eight and "qlora" in TASKS and self.take(phrases.FOUR_BIT) else named
 
-    def _run(self) -> str:
+    def run(self) -> str:
         """Return how a model is run on the GPUs that are named: at home with llama.cpp."""
-        at_home = self._places() and self._places() <= AT_HOME
-        return "gguf" if at_home and Inference.batch_size not in self.texts else "serve"
+        return "gguf" if self._at_home() and Inference.batch_size not in self.texts else "serve"
 
     def _places(self) -> set[str]:
         """Return where the GPUs that are named may be found."""
@@ -274,6 +333,10 @@ class _Reading:
         return tuple(words for words in runs if words != self.texts["model"])
 
 
+_MODEL = " \x00 "
+"""What stands in the place of a model's name."""
+_SEVERAL = 4
+"""Models that are read besides the first."""
 _LONGEST = 9
 """Words of a model's name."""
 _FORMAT = re.compile(r"(?<![\w-])i?q\d(?:_[a-z0-9]+)+(?![\w-])", re.ASCII)
@@ -392,9 +455,26 @@ def job_of(question: Question) -> dict[str, str]:
         job[Hardware.accelerator] = boards[0]
     if models := _models(question):
         job["model"] = models[0]
+    if question.task in _SERVED:
+        job["model"] = as_served(job["model"])
     if leaves_length(question):
         job[Inference.max_model_len] = str(CHAT)
+    open_lengths = {Training.sequence_length, Inference.max_model_len}.difference(question.texts).intersection(job)
+    if open_lengths and (longest := _longest(job["model"])):
+        job |= {path: str(min(int(job[path]), longest)) for path in open_lengths}
     return job
+
+
+def _longest(model: str) -> int:
+    """Return tokens of the longest sequence of a model; 0 of one that is not known."""
+    with suppress(MemcoreError):
+        return find_model(model).sizes["P"]
+    return 0
+
+
+def begun_with(question: Question) -> frozenset[str]:
+    """Return the settings that a question leaves open and its task begins with."""
+    return frozenset(TASKS[question.task or "full"].begins).difference(question.texts)
 
 
 def leaves_length(question: Question) -> bool:

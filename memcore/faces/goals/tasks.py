@@ -31,15 +31,17 @@ class Task:
         return say(f"task-{self.name}")
 
 
-_LORA: Mapping[str, str] = {
-    Training.adapter.type: "lora",
+_LORA: Mapping[str, str] = {Training.adapter.type: "lora"}
+_STEP: Mapping[str, str] = {Training.sequence_length: "4096"}
+_ADAPTED: Mapping[str, str] = {
+    **_STEP,
+    Training.activation_checkpointing.policy: "full",
     Training.adapter.rank: "16",
     Training.adapter.target_modules: "all-linear",
 }
-_STEP: Mapping[str, str] = {Training.sequence_length: "4096"}
-_ADAPTED: Mapping[str, str] = {**_STEP, Training.activation_checkpointing.policy: "full"}
 """Tools that train adapters recompute layers: TRL's SFTConfig by default (trl/trainer/sft_config.py,
-`gradient_checkpointing`), axolotl and LLaMA-Factory in their LoRA examples."""
+`gradient_checkpointing`), axolotl and LLaMA-Factory in their LoRA examples. TRL's and Unsloth's rank is 16 by default
+(trl/trainer/model_config.py, `lora_r`; unsloth, models/llama.py, `get_peft_model`)."""
 _EVERY = (
     Task("full", begins=_STEP),
     Task("lora", values=_LORA, begins=_ADAPTED),
@@ -47,7 +49,7 @@ _EVERY = (
     Task("serve", "vllm"),
     Task("sglang", "sglang"),
     Task("trt", "tensorrt-llm"),
-    Task("gguf", "llama.cpp", {Inference.quantization: "q4_k_m"}),
+    Task("gguf", "llama.cpp"),
     Task("generate", "transformers"),
 )
 TASKS: Mapping[str, Task] = {task.name: task for task in _EVERY if set(task.values) <= set(SETTINGS)}

@@ -46,8 +46,11 @@ def ask(session: Session, message: Message) -> Iterator[Patch]:
     fresh = with_task(texts, task, frozenset(texts))
     record_example(session, Form({}), "")
     session.from_task = {path: text for path, text in fresh.items() if path not in texts}
-    if question.unread:
-        yield {"say": translated(messages.Message("not read: {}", messages.joined(", ", question.unread)))}
+    for note in question.of_kinds():
+        yield {"say": translated(note)}
+    ram = () if question.ram_gb is None else (f"{question.ram_gb} GB RAM",)
+    if unread := (*question.others, *ram, *question.unread):
+        yield {"say": translated(messages.Message("not read: {}", messages.joined(", ", unread)))}
     yield from load(session, Form(written(fresh), own), message)
 
 

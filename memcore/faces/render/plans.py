@@ -33,30 +33,35 @@ def plans_text(
     With `tokens`, each plan says how long it trains on them; with the `price` of a GPU-hour, what that costs. Lines
     longer than `width` characters are broken, except those of files and commands. `brought`: as of `Proposal.export`.
     """
-    lines = _fitting(_limit(found), width)
+    lines = wrapped(_limit(found), width)
     if not found.plans:
         return "\n".join(lines) + "\n"
     pace = "cli-per-step" if any(each.seconds for each in found.plans) else "cli-per-second"
     rows = [("", *map(say, ("cli-needs", "cli-left", pace, "cli-plan")))]
     rows += [
-        (f"{number}.", format_bytes(each.found.device.expected), format_bytes(each.headroom), _step(each), _title(each))
+        (
+            f"{number}.",
+            format_bytes(each.found.device.expected),
+            format_bytes(each.headroom),
+            _step(each),
+            title_of(each),
+        )
         for number, each in enumerate(found.plans, 1)
     ]
-    lines += _fitting(table(rows, right=(1, 2, 3)), width)
+    lines += wrapped(table(rows, right=(1, 2, 3)), width)
     for number, each in enumerate(found.plans, 1):
         lines += [
             "",
-            *_fitting(
-                [say("cli-plan-number", number=number, title=_title(each)), *_details(each, tokens, price)], width
+            *wrapped(
+                [say("cli-plan-number", number=number, title=title_of(each)), *_details(each, tokens, price)], width
             ),
         ]
-        written = each.export(brought)
-        if written is not None:
-            lines += [*_exported(written), *_fitting(_left_out(written), width)]
+        lines += written_lines(each, brought, width)
     return "\n".join(lines) + "\n"
 
 
-def _fitting(lines: Iterable[str], width: int) -> list[str]:
+def wrapped(lines: Iterable[str], width: int) -> list[str]:
+    """Return lines, the longer ones broken."""
     return [piece for line in lines for piece in fitted(line, width)]
 
 
@@ -65,7 +70,7 @@ def plans_brief(found: Planned, heading: str = "cli-ways") -> list[str]:
     if not found.plans:
         return _limit(found)
     rows = [
-        (format_bytes(each.found.device.expected), translated(TIERS[each.tier]), _title(each)) for each in found.plans
+        (format_bytes(each.found.device.expected), translated(TIERS[each.tier]), title_of(each)) for each in found.plans
     ]
     return [
         *_limit(found),
@@ -81,7 +86,8 @@ def _limit(found: Planned) -> list[str]:
     return lines if found.plans else [*lines, say("ways-least")]
 
 
-def _title(each: Proposal) -> str:
+def title_of(each: Proposal) -> str:
+    """Return what a plan is called."""
     return listed(say("and-comma"), map(translated, each.parts))
 
 
@@ -154,6 +160,11 @@ def _details(each: Proposal, tokens: int | None, price: float | None) -> Iterato
         yield "  " + say("cli-host-spills", usual=format_bytes(int(each.host_room)))
     yield "  " + say("cli-quality", said=translated(each.quality))
     yield from _speed(each, tokens, price)
+    yield from change_lines(each)
+
+
+def change_lines(each: Proposal) -> Iterator[str]:
+    """Yield what a plan changes."""
     yield from _changes(each.changes) if each.changes else ["  " + say("cli-unchanged")]
 
 
@@ -167,6 +178,12 @@ def _changes(changes: Sequence[Step]) -> Iterator[str]:
             for each in changes
             if each.why == why
         )
+
+
+def written_lines(each: Proposal, brought: Tool | None, width: int) -> list[str]:
+    """Return a plan as its tool's text, and what that does not say; nothing where no format covers it."""
+    written = each.export(brought)
+    return [] if written is None else [*_exported(written), *wrapped(_left_out(written), width)]
 
 
 def _exported(written: Exported) -> Iterator[str]:

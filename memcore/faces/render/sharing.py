@@ -19,7 +19,7 @@ def shared_text(found: Shared, names: Sequence[str]) -> str:
         for name, each in zip(names, found.found, strict=True)
     ]
     rows.append((format_bytes(found.expected), _range(found.low, found.high), say("cli-together")))
-    return "\n".join([*table(rows, right=(0,)), "", *_verdict(found, names)]) + "\n"
+    return "\n".join([*table(rows, right=(0,)), "", *verdict(found, names)]) + "\n"
 
 
 def _job(name: str, model: str) -> str:
@@ -30,7 +30,8 @@ def _range(low: int, high: int) -> str:
     return say("between", low=format_bytes(low), high=format_bytes(high))
 
 
-def _verdict(found: Shared, names: Sequence[str]) -> Iterator[str]:
+def verdict(found: Shared, names: Sequence[str]) -> Iterator[str]:
+    """Yield whether the jobs fit together, and where they do not, what is left for each server."""
     if found.capacity is None or found.headroom is None:
         yield say("cli-share-unknown")
         return

@@ -240,6 +240,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     ),
     "assumed intermediate_size {width} for {stated} parameters": "为 {stated} 个参数假设 intermediate_size {width}",
     "assumed: {what}": "假定：{what}",
+    "assumed, as recipes of this kind have it: {flags}": "按同类配方的惯例假定：{flags}",
     "assumed like Llama 2: {values}": "按 Llama 2 假设：{values}",
     "only the number of parameters is given, so Llama's proportions are assumed: {sizes}": (
         "只给出参数量，因此按 Llama 的比例假设：{sizes}"

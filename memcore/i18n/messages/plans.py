@@ -86,6 +86,14 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     ),
     "further requests wait": "更多的请求需排队",
     "A smaller fraction of GPU memory": "降低显存比例",
+    "of rank 16, TRL's and Unsloth's default": "秩为 16，即 TRL 与 Unsloth 的默认值",
+    "GPUs of several kinds: {kinds}": "GPU 型号不同：{kinds}",
+    "each counts as the one with least memory": "均按显存最小的一种计算",
+    "A part of each GPU": "每块 GPU 的一部分",
+    "the servers divide each GPU by what they need": "各服务器按所需分用每块 GPU",
+    "each GPU has {capacity}, but the smallest variants tried need {size} together": (
+        "每块 GPU 有 {capacity}，而试过的最小变体合计需要 {size}"
+    ),
     "memory outside the server's budget fits for certain": "服务器预算之外的显存一定放得下",
     "the cache is smaller": "缓存变小",
     "Experts quantized too": "专家也量化",

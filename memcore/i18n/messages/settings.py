@@ -207,8 +207,6 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "{tool} cannot set it to {value} next to the other settings": "{tool} 在其余设置下无法将其设为 {value}",
     "{tool} always sets {value}": "{tool} 固定使用 {value}",
     "{tool} has no recipe for it": "{tool} 没有该模型的 recipe",
-    "found {value}, for which there is no file format": "当前值为 {value}，没有对应的文件格式",
-    "engines that can be exported: {engines}": "可导出的引擎：{engines:s}",
     "No closing quotation": "引号未闭合",
     "No closing bracket": "括号未闭合",
     "Its variables expand endlessly": "变量无限展开",

@@ -88,11 +88,11 @@ class Bench:
         """Return seconds that a step of a training job takes at least, without recording it."""
         return least_of(found.job, self.roofline(found))
 
-    def roofline(self, found: Estimate) -> Roofline:
+    def roofline(self, found: Found) -> Roofline:
         """Return the rates of the GPU of a job, with those that are known better."""
         return roofline_for(found.job.config).adjusted(**self.rates)
 
-    def spills(self, found: Estimate) -> bool:
+    def spills(self, found: Found) -> bool:
         """Return whether a job keeps more on its host than this usually has."""
         return hosted(found) > self.roofline(found).host_room
 
@@ -143,8 +143,10 @@ class Bench:
         return pool is None or pool.capacity is None or found.needed <= (pool.capacity_low or 0)
 
 
-def hosted(found: Estimate) -> int:
-    """Return bytes of a node's own memory that hold what a training job offloads."""
+def hosted(found: Found) -> int:
+    """Return bytes of a node's own memory that hold what a training job offloads, or a server keeps there."""
+    if isinstance(found, ServingEstimate):
+        return found.budget.host.total if found.budget.host else 0
     return next(each.bytes for each in host_phases(found.rank) if each.name == "step")
 
 

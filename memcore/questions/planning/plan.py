@@ -154,8 +154,6 @@ class Proposal:
     @property
     def host(self) -> int:
         """Return the bytes of a node's own memory that hold what a plan keeps there."""
-        if isinstance(self.found, ServingEstimate):
-            return self.found.budget.host.total if self.found.budget.host else 0
         return hosted(self.found)
 
     @property
@@ -375,7 +373,7 @@ def plan_by_piece(
     found = yield from bench.at(asked)
     if isinstance(found, MemcoreError):
         raise found
-    if rates and isinstance(found, ServingEstimate):
+    if not _OF_HOSTS.issuperset(rates) and isinstance(found, ServingEstimate):
         raise ConfigError.at("rates", "servers have no training steps, so the cost model's rates do not apply")
     if found.capacity is None:
         message = "a plan needs a GPU model; name one with --accelerator, or set --gpu-memory"
@@ -402,6 +400,10 @@ def plan_by_piece(
     kept = [each for each in chosen if each.tier not in ("work", "hardware")]
     because = None if kept else _because(search.leanest or found)
     yield Planned(asked, found, chosen, because, bench.count, assumed)
+
+
+_OF_HOSTS = frozenset(("host_room",))
+"""Inputs of the cost model that say something of servers, too."""
 
 
 def _search(
@@ -431,12 +433,13 @@ def _tiers(goal: str, quality: str) -> tuple[str, ...]:
 
 def _proposal(first: Found, bench: Bench, each: Candidate | Served) -> Proposal:
     """Return a candidate as a plan."""
+    roofline = bench.roofline(each.found)
     if isinstance(each, Served):
-        server = each.found.job.title
+        server, room = each.found.job.title, roofline.host_room if bench.spills(each.found) else None
         return Proposal(
-            server, each.division, each.tier, first, each.found, each.knobs, None, None, bench.safe(each.found)
+            server, each.division, each.tier, first, each.found, each.knobs, None, None, bench.safe(each.found), room
         )  # fmt: skip
-    price, roofline = bench.cost(each.found), bench.roofline(each.found)
+    price = bench.cost(each.found)
     return Proposal(
         each.way.title, each.division.title, each.tier, first, each.found, each.knobs,
         seconds_of(price), price.tokens, each.safe, roofline.host_room if each.spills else None,

@@ -51,9 +51,9 @@ _LORA = Knob(
         Training.adapter.target_modules: "all-linear",
     },
     when={Training.adapter.type: (None,)},
-    why="gradients and optimizer states exist for small matrices only",
+    why="gradients and optimizer states exist for small matrices only; of rank 16, TRL's and Unsloth's default",
     quality="close to full fine-tuning for instruction tuning; less for new knowledge (arXiv 2405.09673)",
-    source="arXiv 2106.09685; peft, tuners/lora",
+    source="arXiv 2106.09685; peft, tuners/lora; trl, trainer/model_config.py; unsloth, models/llama.py",
 )
 
 
@@ -67,7 +67,8 @@ _LORA_AT_ATTENTION = replace(
     _LORA,
     title="LoRA on attention only",
     made=_at_attention,
-    why="gradients and optimizer states exist for small matrices only, none of them of experts",
+    why="gradients and optimizer states exist for small matrices only, none of them of experts; of rank 16, TRL's and "
+    "Unsloth's default",
     quality="experts learn nothing; close to full fine-tuning for instruction tuning",
     source="axolotl, examples/glm45 and examples/glm47-flash, README.md; docs/expert_quantization.qmd",
 )

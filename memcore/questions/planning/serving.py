@@ -110,9 +110,9 @@ class Servings:
     def _place(self, each: Served) -> tuple[object, ...]:
         """Whatever may fit on the GPUs that are there stands before more hardware, what is safe before what is not.
 
-        Layers on the host are for a few users: for more, they stand behind more hardware.
+        Layers on the host are for a few users, and for hosts that have the room: else they stand behind more hardware.
         """
-        waits = each.tier == "transfer" and each.found.users > _FEW_USERS
+        waits = each.tier == "transfer" and (each.found.users > _FEW_USERS or self.bench.spills(each.found))
         safe = self.bench.safe(each.found)
         return waits, each.tier == "hardware", not safe, each.last, _ORDER.index(each.tier), each.harm
 
@@ -122,8 +122,8 @@ class Servings:
         if not starts:
             return
         base = starts[0][1]
-        weights = [(), *((row,) for row in _rows(base, _is_weights))]
-        caches = [(), tuple(_rows(base, _is_cache))]
+        weights = [(), *((row,) for row in _rows(base, is_weights))]
+        caches = [(), tuple(_rows(base, is_cache))]
         steps = [(), tuple(_rows(base, lambda row: row.kind == "latency"))]
         if "quantized" not in self.tiers:
             weights, caches = weights[:1], caches[:1]
@@ -243,7 +243,7 @@ class Servings:
             if self.bench.safe(base) and base.job.config != whole.found.job.config:
                 yield Served("same", knobs, base, whole.harm + 1)
         if "quantized" in self.tiers:
-            rows = tuple(_rows(whole.found, _is_cache))
+            rows = tuple(_rows(whole.found, is_cache))
             smaller = (yield from self._climbed(whole.found, rows)) if rows else None
             if smaller is not None and self.bench.safe(smaller[0]) and _room(smaller[0]) > _room(whole.found):
                 yield Served("quantized", (*whole.knobs, *smaller[1]), smaller[0], 0)
@@ -280,11 +280,11 @@ class Servings:
         for row in (*rows, *free):
             if row in free and self.bench.safe(found):
                 break
-            changes = next((_as_stored(each, found) for each in made(row, found)), None)
+            changes = next((as_stored(each, found) for each in made(row, found)), None)
             then = None if changes is None else (yield from self.bench.with_(found.job.config, changes))
             if changes is not None and isinstance(then, ServingEstimate):
                 if row not in free or _room(then) > _room(found) or self.bench.safe(then):
-                    found, knobs = then, (*knobs, _knob(row, dict(changes)))
+                    found, knobs = then, (*knobs, knob_of(row, dict(changes)))
             elif row.kind == "precision":
                 return None
         return found, knobs
@@ -306,7 +306,10 @@ class Servings:
         return self.least_weights + self.least_cache > capacity * gpus
 
     def _on_host(self, servers: Iterable[str]) -> Iterator[Served | None]:
-        """Yield the most layers on GPUs with which a server fits, of servers that keep others on the host."""
+        """Yield the most layers on GPUs with which a server fits, of servers that keep others on the host.
+
+        Weights have so few bits that they lose much only where others are more than the host has room for.
+        """
         for server in servers:
             knob = server_of(server).on_gpu
             if knob is None:
@@ -318,17 +321,31 @@ class Servings:
                 continue
             if self.bench.safe(base):
                 yield Served("quantized", (_format_of(base),), base, 0)
+            else:
+                yield from self._formats_on_host(base, knob, named=named)
+
+    def _formats_on_host(self, base: ServingEstimate, knob: Knob, *, named: bool) -> Iterator[Served | None]:
+        """Yield each format of a server's weights with what does not fit on the host."""
+        spills, server = False, base.job.server
+        for number, chosen in enumerate([(), *((row,) for row in _rows(base, is_weights))]):
+            few = any(row.spare for row in chosen)
+            if chosen and ("quantized" not in self.tiers or (few and not spills)):
                 continue
-            for number, chosen in enumerate([(), *((row,) for row in _rows(base, _is_weights) if not row.spare)]):
-                if chosen and "quantized" not in self.tiers:
-                    continue
-                found = yield from self._climbed(base, chosen)
-                best = (yield from self._fewest_experts(*found, server_of(server).experts_on_host)) if found else None
-                if best is None and found:
-                    best = yield from self._most_layers(*found, knob)
-                if best is not None and (named or _is_usable(best[0])):
-                    kept = () if named or chosen else (_format_of(best[0]),)
-                    yield Served("transfer", (*kept, *best[1], best[2]), best[0], -number)
+            found = yield from self._climbed(base, chosen)
+            if found is None or (few and self._overflows(found[0])):
+                continue
+            best = (yield from self._fewest_experts(*found, server.experts_on_host)) or (
+                yield from self._most_layers(*found, knob)
+            )
+            if best is not None and (named or _is_usable(best[0])):
+                kept, spills = () if named or chosen else (_format_of(best[0]),), self.bench.spills(best[0])
+                if not (few and spills):
+                    yield Served("transfer", (*kept, *best[1], best[2]), best[0], -number, last=few)
+
+    def _overflows(self, found: ServingEstimate) -> bool:
+        """Return whether weights are more than the GPUs and their host have room for."""
+        room = (found.capacity or 0) * found.job.num_gpus + self.bench.roofline(found).host_room
+        return found.ledger.sum("weights") * found.job.num_gpus > room
 
     def _too_heavy(self, found: Sequence[Served]) -> bool:
         """Return whether weights alone, in the format that takes least, are more than the GPUs hold."""
@@ -495,15 +512,17 @@ def _rows(found: ServingEstimate, wanted: Callable[[ServerChange], bool]) -> Ite
     return filter(wanted, found.job.server.changes)
 
 
-def _is_weights(row: ServerChange) -> bool:
+def is_weights(row: ServerChange) -> bool:
+    """Return whether a row is another format of weights."""
     return isinstance(row.how, Becomes) and Inference.quantization in row.how.to
 
 
-def _is_cache(row: ServerChange) -> bool:
-    return row.kind == "precision" and not _is_weights(row)
+def is_cache(row: ServerChange) -> bool:
+    """Return whether a row is another type of the cache."""
+    return row.kind == "precision" and not is_weights(row)
 
 
-def _as_stored(changes: Mapping[str, object], found: ServingEstimate) -> Mapping[str, object]:
+def as_stored(changes: Mapping[str, object], found: ServingEstimate) -> Mapping[str, object]:
     """Return changes with AWQ as another format of 4 bits where repositories of the model have that alone."""
     if changes.get(Inference.quantization) != LIKE_AWQ[0]:
         return changes
@@ -511,7 +530,8 @@ def _as_stored(changes: Mapping[str, object], found: ServingEstimate) -> Mapping
     return {**changes, Inference.quantization: next(able, LIKE_AWQ[0])}
 
 
-def _knob(row: ServerChange, changes: dict[str, object]) -> Knob:
+def knob_of(row: ServerChange, changes: dict[str, object]) -> Knob:
+    """Return a server's row with what it sets of a job, as a change of a plan."""
     lossy, form = row.kind in ("precision", "job"), changes.get(Inference.quantization)
-    title = Message("Weights in {}", form) if form in LIKE_AWQ[1:] and _is_weights(row) else row.title
+    title = Message("Weights in {}", form) if form in LIKE_AWQ[1:] and is_weights(row) else row.title
     return Knob(title=title, to=changes, why=row.note, quality=row.note if lossy else "", source=row.kind)

@@ -84,7 +84,8 @@ class Candidate:
             return False
         mine, others = ((_ORDER.index(each.tier), each.method) for each in (self, other))
         less = mine < others or (mine == others and self.safe and not (other.safe or other.bold))
-        frees = other.found.device.expected < self.found.device.low
+        mine_held = self.found.device.low if self.safe else self.found.device.expected
+        frees = other.found.device.expected < mine_held
         return less and self.seconds <= _ALIKE * other.seconds and not frees
 
     def rank(self, fastest: float) -> tuple[object, ...]:
@@ -216,7 +217,7 @@ class Trainings:
         methods = [
             method for method in ("same", "quantized") if method == "same" or (not found and method in self.tiers)
         ]
-        if not any(each.tier in ("same", "states") for each in found):
+        if not any(each.safe and each.tier in ("same", "states") for each in found):
             for method in methods:
                 yield from at_last(self.bench, found, self._larger(method), most)
                 yield from at_last(self.bench, found, self._more_hardware(method), most)
@@ -286,8 +287,7 @@ class Trainings:
             )
             moves = tier == "transfer"
             rows = _rows_of(method, job, self.asked.gpus) if wanted and not (moves and method.near) else None
-            adapted = self.full and any(Training.adapter.type in each.to for each in rows or ())
-            if rows is None or adapted or (tier in ("states", "method") and self._is_hopeless(job)):
+            if rows is None or self._trains_less(rows) or (tier in ("states", "method") and self._is_hopeless(job)):
                 continue
             for way in ways_of(self.asked, spare=moves):
                 if not has_code(way, self.asked.config, _merged(rows)):
@@ -582,17 +582,32 @@ class Trainings:
     def _first(
         self, asked: Asked, extra: tuple[Knob, ...], tier: str, method: str = "same"
     ) -> Pieces[Candidate | None]:
-        """Return the first candidate of any way with some further changes."""
+        """Return the first candidate of any way with some further changes; for less work, one that is safe."""
         job = yield from self._job()
         self.elsewhere.clear()
-        for each in METHODS:
-            rows = _rows_of(each, job, asked.gpus) if each.tier == method else None
-            if rows is not None:
-                for way in (way for way in ways_of(asked, spare=False) if has_code(way, asked.config, _merged(rows))):
-                    found = yield from self._divided(Frame(asked, way, each, rows, extra=extra, tier=tier), 1)
-                    if found:
-                        return found[0]
+        for frame in self._frames_for(asked, job, extra, tier, method):
+            found = yield from self._divided(frame, 1)
+            if found and (tier != "work" or found[0].safe):
+                return found[0]
         return None
+
+    def _frames_for(self, asked: Asked, job: Job, extra: tuple[Knob, ...], tier: str, method: str) -> Iterator[Frame]:
+        """Yield a job with further changes in every way and method of a tier; of the host's, quantized weights too."""
+        moves = method == "transfer"
+        for each in METHODS:
+            wanted = each.tier in (("same", "quantized") if moves else (method,)) and not (moves and each.near)
+            rows = _rows_of(each, job, asked.gpus) if wanted else None
+            if rows is None or self._trains_less(rows):
+                continue
+            for way in ways_of(asked, spare=False):
+                if has_code(way, asked.config, _merged(rows)):
+                    said = {**asked.config.values, **_merged(rows)}
+                    transfers = [knob for knob in way.transfers if _agrees(knob, said)] if moves else [None]
+                    yield from (Frame(asked, way, each, rows, knob, extra, tier) for knob in transfers)
+
+    def _trains_less(self, rows: Sequence[Knob]) -> bool:
+        """Return whether rows train adapters where all weights are to be trained."""
+        return self.full and any(Training.adapter.type in each.to for each in rows)
 
 
 _DOUBLINGS, _SHORTEST = 11, 512

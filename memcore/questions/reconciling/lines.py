@@ -164,6 +164,15 @@ TRAINING = (
           "megatron/training/utils, report_memory: with --log-device-memory-used", _now("device_used", MiB, "peak")),
     _metric("Megatron-LM", "mem-max-allocated-bytes", "megatron/training/training.py", _peak(1)),
     _metric("Megatron-LM", "mem-allocated-bytes", "megatron/training/training.py", _now("allocated", 1, "steady")),
+    *(
+        _metric("Megatron Bridge", f"mem-{name}-gigabytes", "bridge/training/utils/train_utils.py: / 1e9", meaning)
+        for name, meaning in {
+            "allocated": _now("allocated", GB, "steady"), "reserved": _now("reserved", GB),
+            "max-allocated": _peak(GB), "max-reserved": _reserved(GB),
+        }.items()
+    ),
+    _line("DeepSpeed", "MaxMemAllocated=", rf"MemAllocated={_N}GB, MaxMemAllocated={_N}GB",
+          "deepspeed/utils/timer.py, ThroughputTimer: GB are GiB", _now("allocated", GiB), _peak(GiB)),
     _line("DeepSpeed", "Max_MA ", _SEEN, _SEES, _now("allocated", GiB), _peak(GiB), _now("reserved", GiB),
           _reserved(GiB), before=f"^(?!.{{0,300}}(?:{_STARTING}))"),
     _line("DeepSpeed", "Max_MA ", _SEEN, f"{_SEES}; before the first step", _now("allocated", GiB),
@@ -186,6 +195,10 @@ TRAINING = (
     _metric("axolotl", "memory/max_allocated (GiB)", "axolotl, get_gpu_memory_usage", _peak(GiB)),
     _metric("axolotl", "memory/max_active (GiB)", "axolotl, get_gpu_memory_usage", _now("max_active", GiB)),
     _metric("axolotl", "memory/device_reserved (GiB)", "axolotl, get_gpu_memory_usage", _now("reserved", GiB)),
+    _line("axolotl", "memory usage ", rf"memory usage [\w ]{{1,40}}: {_N}GB \(\+",
+          "axolotl, utils/bench.py: GB are GiB", _now("allocated", GiB)),
+    _line("prime-rl", "Peak Mem.", rf"Peak Mem\.:? {_N}(?:/[0-9.]{{1,12}})? GiB",
+          "prime_rl/trainer/sft/train.py: max_memory_reserved", _reserved(GiB)),
     _metric("ms-swift", "memory(GiB)", "swift/trainers/patcher.py: max_memory_reserved", _reserved(GiB)),
     _line("Unsloth", "Peak reserved memory = ", rf"Peak reserved memory = {_N} GB",
           "Unsloth's notebooks: max_memory_reserved in GiB", _reserved(GiB)),
@@ -199,7 +212,7 @@ TRAINING = (
 
 _VLLM = "vllm/worker: GiB, also where it says GB"
 _SGLANG = "sglang/srt/model_executor and mem_cache/memory_pool.py: GB are GiB"
-_LLAMA = "llama.cpp/src"
+_LLAMA, _GGML = "llama.cpp/src", "llama.cpp/ggml/src/ggml-cuda/ggml-cuda.cu"
 
 
 def _served(quantity: str, unit: int | None = GiB, moment: str | None = "steady", take: str = FIRST) -> Meaning:
@@ -216,6 +229,10 @@ SERVING = (
           _served("weights", moment="after_init"), _served("non_torch", moment=None), _served("activations"),
           _served("kv_cache")),
     _line("vLLM", "vailable KV cache memory: ", rf"vailable KV cache memory: {_N} GiB", _VLLM, _served("kv_cache")),
+    _line("vLLM", "larger than the available KV cache memory", "larger than the available KV cache memory", _VLLM,
+          Meaning("fits", "peak")),
+    _line("vLLM", "larger than the available KV cache memory",
+          rf"larger than the available KV cache memory \({_N} GiB\)", _VLLM, _served("kv_cache")),
     _line("vLLM", "KV cache size: ", rf"KV cache size: {_COUNT} tokens", _VLLM,
           _served("kv_cache_tokens", 1, take=LEAST)),
     _line("vLLM", "# CPU blocks", rf"# (?:GPU|cuda|CUDA) blocks: {_COUNT}", _VLLM,
@@ -246,6 +263,12 @@ SERVING = (
           rf"mem usage={_N} GB", _SGLANG, _served("cuda_graphs", moment=None, take=SUM)),
     _line("llama.cpp", "model buffer size = ", rf"{_DEVICE} model buffer size = {{1,12}}{_N} MiB", _LLAMA,
           _served("weights", MiB, "after_init", MOST)),
+    _line("llama.cpp", "llm_load_tensors: ", rf"llm_load_tensors: {{1,12}}{_DEVICE} buffer size = {{1,12}}{_N} MiB",
+          f"{_LLAMA}, until build 4300", _served("weights", MiB, "after_init", MOST)),
+    _line("llama.cpp", "failed: out of memory", "cudaMalloc failed: out of memory", _GGML, Meaning("fits", "peak")),
+    _line("llama.cpp", "failed: out of memory",
+          rf"allocating {_N} MiB on device [0-9]{{1,3}}: cudaMalloc failed: out of memory", _GGML,
+          Meaning("request", "out_of_memory", MiB, FIRST)),
     _line("llama.cpp", "KV self size", rf"KV self size {{1,4}}= {{1,12}}{_N} MiB", _LLAMA,
           Meaning("kv_cache", "steady", MiB, SUM, "total")),
     _line("llama.cpp", "llama_kv_cache", rf"llama_kv_cache\w{{0,24}}: size = {{1,12}}{_N} MiB \(", _LLAMA,

@@ -13,7 +13,8 @@ from memcore.errors import ConfigError, MemcoreError
 from memcore.estimation import estimate
 from memcore.hardware import context, find_accelerator
 from memcore.memory.estimate import Estimate
-from memcore.questions.costs import Cost, Plan, cost, rates_of, traffic_of, usual_of
+from memcore.questions.costs import Cost, cost, rates_of
+from memcore.questions.dividing import Plan, traffic_of, usual_of
 from memcore.questions.roofline import Roofline, roofline_for
 from memcore.questions.searching.found import Found, Key, Measured
 from memcore.questions.searching.kinds import config_as, kinds_of

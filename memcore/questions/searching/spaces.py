@@ -19,7 +19,7 @@ from memcore.messages import joined
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts
 from memcore.networks.stages import layers_of
-from memcore.questions.costs import IDLE, Layers, Plan, over_mean
+from memcore.questions.dividing import IDLE, Layers, Plan, over_mean
 from memcore.questions.searching.kinds import ROWS
 from memcore.questions.searching.layouts import Layout, Settings
 from memcore.records import dataclass
@@ -296,6 +296,7 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, layers: La
         micro_batches=count,
         products_again=policy.again[0],
         attention_again=policy.again[1],
+        stops_early=usual.stops_early,
         gathers=traffic.gathers,
         reduces=traffic.reduces,
         computes=usual.computes,
@@ -310,6 +311,7 @@ def plan(space: Space, layout: Layout, usual: Plan, traffic: Traffic, layers: La
         layers=layers,
         regrouped=traffic.regrouped,
         pieces=usual.pieces,
+        sums_in_pieces=usual.sums_in_pieces,
         all_reduces=traffic.all_reduces,
         narrow_gathers=usual.narrow_gathers,
         dispatch=usual.dispatch,

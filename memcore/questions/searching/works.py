@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import cached_property
 
-from memcore.questions.costs import Layers, layers_of_ranks
+from memcore.questions.dividing import Layers, layers_of_ranks
 from memcore.questions.searching.layouts import Layout
 from memcore.questions.searching.spaces import Shared, Space
 from memcore.questions.searching.tasks import Alike, alike_of, job_at, work_at

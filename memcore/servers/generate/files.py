@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from memcore.formats.tool import Key, Tool
 from memcore.formats.values import TORCH_DTYPES
+from memcore.servers.generate.script import script_of
 from memcore.serving.inference import Inference
 
 GENERATE = Tool(
     name="generate",
     title="generate() of transformers",
-    syntax="argv",
+    syntax="python",
     engines=("transformers",),
-    program="generate()",
+    launch="python {file}",
     prefixes=("generate()",),
     tells=("max_new_tokens",),
     model="model",
@@ -22,12 +23,13 @@ GENERATE = Tool(
         Key(path=Inference.weight_dtype, name="dtype", values=TORCH_DTYPES),
         Key(path=Inference.quantization, name="quantization"),
         Key(path=Inference.output_length, name="max_new_tokens"),
+        Key(path=Inference.prompt_length, name="prompt_length"),
         Key(path=Inference.max_model_len, name="max_length"),
         Key(path=Inference.use_cache, name="use_cache"),
         Key(path=Inference.batch_size, name="batch_size"),
     ),
     ignored=("attn_implementation",),
-    read_only=True,
+    code=script_of,
     source="transformers, generation/configuration_utils.py",
 )
 TOOLS = (GENERATE,)

@@ -36,7 +36,8 @@ def _devices(count: int) -> str | None:
 
 
 _FORMAT = re.compile(
-    r"[-_.*](?:ud-)?((?:i?q\d\w*)|bf16|fp?16|fp?32|mxfp4\w*)\*?(?:-\d{1,6}-of-\d{1,6})?\.gguf$", re.IGNORECASE
+    r"(?:[-.]i1)?[-_.*](?:ud-)?((?:i?q\d\w*)|bf16|fp?16|fp?32|mxfp4\w*)\*?(?:-\d{1,6}-of-\d{1,6})?\.gguf$",
+    re.IGNORECASE,
 )
 """The format that the name of a GGUF file, or a pattern of names, ends with."""
 

@@ -184,7 +184,7 @@ OLLAMA = Tool(
         Key(path=LlamaCppSettings.flash_attn, name="*flash"),
         Key(path=LlamaCppSettings.fork, name="*fork"),
     ),
-    unsaid={Inference.max_model_len: None, LlamaCppSettings.flash_attn: None},
+    unsaid={Inference.quantization: None, Inference.max_model_len: None, LlamaCppSettings.flash_attn: None},
     normalized=_normalized,
     model_as=_from,
     vocabulary=("ollama",),

@@ -66,10 +66,18 @@ def _flags(given: Mapping[str, Any], found: Sequence[Call]) -> Mapping[str, Any]
     for part, most in (("n_batch", "n_ctx"), ("n_ubatch", "n_batch")):  # a batch of the whole context at most
         if isinstance(given[part], int) and isinstance(given[most], int) and given[most] > 0:
             given[part] = min(given[part], given[most])
+    towers = {"--mmproj": _projector(found)} if given.pop("chat_handler", None) is not None else {}
     host = {"--no-kv-offload": True} if given.pop("offload_kqv", True) is False else {}
     given["flash_attn"] = {True: "on", False: "off"}.get(given["flash_attn"], given["flash_attn"])
     flags = {_FLAGS.get(name, f"--{name.replace('_', '-')}"): value for name, value in given.items()}
-    return {"-np": 1, **host, **{flag: value for flag, value in flags.items() if value is not False}}
+    return {"-np": 1, **host, **towers, **{flag: value for flag, value in flags.items() if value is not False}}
+
+
+def _projector(found: Sequence[Call]) -> object:
+    """Return the file with a model's towers, which the handler of its chats loads (llama_chat_format.py)."""
+    made = [each.arguments for each in found if "ChatHandler" in f"{each.of}{each.name}"]
+    files = [each[name] for each in made for name in ("clip_model_path", "filename") if name in each]
+    return files[0] if files else True
 
 
 def _type(value: object) -> object:

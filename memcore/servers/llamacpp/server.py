@@ -42,6 +42,7 @@ from memcore.serving.gguf_types import BLOCK_TYPES, row_bytes
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl
+from memcore.serving.recipes import NATIVE
 from memcore.units import GiB, format_bytes
 
 _CATEGORIES = {
@@ -208,8 +209,9 @@ def _check_size(read: Defaults, basics: Basics) -> None:
 def _file_type(read: Defaults, basics: Basics) -> str:
     """Return the file type, or the type of every quantized tensor."""
     named = basics.file_type
-    usual = WIDER.get(named, named) if named else "q4_k_m"
-    reason = "by the repository's name" if named else "the most common format"
+    usual, reason = NATIVE.get(basics.model.network.family, "q4_k_m"), "the most common format"
+    if named:
+        usual, reason = WIDER.get(named, named), "by the repository's name"
     name = str(read.take(Inference.quantization, usual, reason)).upper()
     name = ALIASES.get(name, name)
     if name in FILE_TYPES or name in BLOCK_TYPES:
@@ -570,9 +572,9 @@ _FEW = (
 
 
 def _in_format(name: str, unless: Sequence[str]) -> Becomes:
-    """Return a file of another type, in which no tensor has the type that it had."""
+    """Return a file of another type, in which no tensor has the type that it had; not of a model trained in its own."""
     to: Changes = {Inference.quantization: name, LlamaCppSettings.tensor_types: None}
-    return Becomes(to, {Inference.quantization: tuple(unless)})
+    return Becomes(to, {Inference.quantization: (*unless, *NATIVE.values())})
 
 
 _LOSSES = {"q3_k_m": 8, "iq3_xxs": 20, "q2_k": 39, "iq2_m": 38, "iq2_xxs": 126}

@@ -9,6 +9,7 @@ from memcore.config.engine import EngineSettings
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Experts, LatentAttention
 from memcore.networks.weights import linears_of
+from memcore.symbols import measure
 from memcore.trace.job import Job
 from memcore.trace.traffic import Behind, Dispatch, Traffic
 from memcore.trainers.megatron.resolve import MegatronJob
@@ -71,9 +72,45 @@ def sends_behind(job: Job) -> bool:
     return job.stages_each > 1
 
 
+STOPS_EARLY = False
+"""Checkpoints run all of a layer again (core/tensor_parallel/random.py, `CheckpointFunction`)."""
+
+
+def in_pieces(job: Job) -> bool:
+    """Return whether tensor parallelism sends while products run, in pieces or next to gradients of weights.
+
+    Source: TransformerEngine, pytorch/module/base.py (`initialize_ub`: by default gathers and sums are split into
+    pieces next to products, and sums of gradients are sent next to gradients of weights, `bulk_wgrad`).
+    """
+    return bool(job.config.get(MegatronSettings.tp_comm_overlap))
+
+
+sums_in_pieces = in_pieces
+
+
 def fuses(job: Job) -> bool:
     """Return whether norms, rotations and activations are fused: always (Megatron-LM, fusions/)."""
     return True
+
+
+_WEIGHED = 50
+"""Bytes for each element that experts' activation functions give, where the router's weights, in fp32, are multiplied
+in kernels of their own, beyond the 6 of a fused one. Forward: squared (4), weighed (6), cast back (6); backward: cast
+(6), times the weights (8), cast (6), times the results (10), summed (4), and the function's own (6). Source:
+core/transformer/moe/experts.py, `bias_act_func`; core/activations.py, `squared_relu`."""
+
+
+def weighed(job: Job) -> float:
+    """Return bytes that the router's weights move for a token: squared ReLU is fused with them only where asked."""
+    if job.config.get(MegatronSettings.use_fused_weighted_squared_relu):
+        return 0.0
+    model, elements = job.model, 0.0
+    for layer, times in model.layers:
+        for ffn in layer.ffns:
+            if isinstance(ffn, Experts) and ffn.activation == "relu2" and not ffn.gated:
+                down = model.size(ffn.experts[-1].shape) / model.sizes["E"] / measure(ffn.reads, model.sizes)
+                elements += times * model.sizes[ffn.routed] * down
+    return _WEIGHED * elements
 
 
 def dispatch(job: Job) -> Dispatch:

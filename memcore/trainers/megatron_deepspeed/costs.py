@@ -14,6 +14,9 @@ TRAFFIC: Mapping[str, Callable[[Job], Traffic]] = {
 """By the key of an engine: over how many ranks parameters or states are sharded, and how often a step gathers and
 reduces."""
 
+STOPS_EARLY = False
+"""Checkpoints run all of a layer again (Megatron-DeepSpeed, core/tensor_parallel/random.py, `CheckpointFunction`)."""
+
 
 def fuses(job: Job) -> bool:
     """Return whether norms, rotations and activations are fused: always (Megatron-LM, fusions/)."""
