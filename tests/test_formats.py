@@ -169,7 +169,7 @@ READ = {
         "gradient_checkpointing: true\ndatasets:\n  - path: org/data  # any\n    type: alpaca\n",
         {
             "model": "org/model",
-            "engine": {"expandable_segments": True},
+            "engine": {"expandable_segments": True, "framework": "axolotl"},
             "training": {
                 "micro_batch_size": 1,
                 "adapter": {"type": "lora", "target_modules": "all-linear", "rank": 32},
@@ -203,6 +203,7 @@ READ = {
                 "optimizer": {"name": "adamw", "implementation": "foreach"},
                 "sequence_length": 2048,
             },
+            "engine": {"framework": "trl"},
         },
         (),
     ),

@@ -14,6 +14,7 @@ from memcore.config.training import Training
 from memcore.formats.normalized import (
     CHECKPOINTS,
     ENGINE,
+    FRAMEWORK,
     FROZEN,
     GPUS,
     PER_NODE,
@@ -84,7 +85,7 @@ LOOP = (
     Key(path=Training.method.completion_length, name=COMPLETION),
     Key(path=Training.method.rollout_share, name=SHARE),
     Key(path=Training.method.reward_model, name=REWARDS),
-    Key(path=EngineSettings.framework, name="*framework"),
+    Key(path=EngineSettings.framework, name=FRAMEWORK),
 )
 """What a loop's keys mean together (memcore/tools/loops.py)."""
 UNSAID: Mapping[str, Any] = {**LOOPS.unsaid, **dict.fromkeys((

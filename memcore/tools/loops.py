@@ -11,7 +11,7 @@ from typing import Any
 
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.normalized import AUTOCAST, ENGINE, GPUS, PREPARED, VERSION, Normalized
+from memcore.formats.normalized import AUTOCAST, ENGINE, FRAMEWORK, GPUS, PREPARED, VERSION, Normalized
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
@@ -143,7 +143,7 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     _axolotl_targets(normalized, found.get("base_model"))
     named = found.get("lora_target_modules") or (is_set(found.get("lora_target_linear")) and "all-linear")
     near = reached("lora_target_modules", named, found.get("base_model")) if found.get("adapter") else ()
-    return normalized, (*said, *near)
+    return {FRAMEWORK: "axolotl", **normalized}, (*said, *near)
 
 
 def _axolotl_targets(normalized: dict[str, Any], model: object) -> None:
@@ -270,7 +270,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
             normalized[name] = targets(normalized[name])
         elif name in normalized and (names := linear_alone(found.get("model_name_or_path"))):
             normalized[name] = names
-    return normalized, notes
+    return {FRAMEWORK: "llama-factory", **normalized}, notes
 
 
 def _factory_precision(normalized: dict[str, Any], kind: object) -> str:
@@ -495,14 +495,6 @@ _LOADED = tuple(name for name in _PRECISIONS if name not in ("bf16", "fp16"))
 """Keys that say in which dtype weights are loaded."""
 
 
-def _of_trl_releases(normalized: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Say which loss is counted: TRL has no logits since 1.7 for SFT, and until 1.15 the others (trl/trainer/*.py)."""
-    if LOSS in normalized or normalized.get(METHOD) == CLASSIFIES:
-        return ()
-    return (Message("the loss is counted with logits, as TRL had it before 1.7; --framework trl with "
-                    "--framework-version counts that of your release"),)  # fmt: skip
-
-
 def _plain_dtype(normalized: dict[str, Any]) -> None:
     """fp32 weights, which autocast computes with in 16 bits where a key says so."""
     dtypes = {str(normalized.get(name)).removeprefix("torch.") for name in ("dtype", "torch_dtype")}
@@ -601,9 +593,15 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     _plain_dtype(normalized)
     if not of_trl_alone:
         return normalized, (*notes, *_of_releases(found, normalized))
+    return _as_trl(normalized, stored=stored), notes
+
+
+def _as_trl(normalized: dict[str, Any], *, stored: bool) -> dict[str, Any]:
+    """Return the keys with TRL's defaults; where Unsloth runs, its layers are another loop's."""
     said = any(name in normalized for name in _PRECISIONS) or normalized.get(ENGINE) in SHARDED
     if stored or not said:
         normalized[PRECISION] = "bf16" if stored else "bf16-autocast"
-    notes = (*notes, *_of_trl_releases(normalized))
+    own = {} if is_set(normalized.get("use_unsloth")) else {FRAMEWORK: "trl"}
     adapted = is_set(normalized.get("use_peft"))
-    return {**{name: value for name, value in _TRL.items() if adapted or name not in _OF_ADAPTER}, **normalized}, notes
+    usual = {name: value for name, value in _TRL.items() if adapted or name not in _OF_ADAPTER}
+    return {**own, **usual, **normalized}

@@ -18,7 +18,7 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.expressions import is_open
-from memcore.formats.normalized import ADAPTED
+from memcore.formats.normalized import ADAPTED, FRAMEWORK
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.tools.launchers import is_set
@@ -162,7 +162,7 @@ def _taught(found: Mapping[str, Any], plain: dict[str, Any], notes: tuple[str, .
     if is_set(found.get("use_liger_kernel")):
         message = "with GKD, Liger's loss is not supported yet; without it, all logits are counted"
         raise UnsupportedError.of_value("use_liger_kernel", found["use_liger_kernel"], message)
-    told = {**plain, "*framework": "trl", TEACHER: found.get(TEACHER)}
+    told = {**plain, FRAMEWORK: "trl", TEACHER: found.get(TEACHER)}
     said = ("the loss is counted over all tokens, although the trainer leaves out prompts",
             "only the update is counted, not generation")  # fmt: skip
     return {name: value for name, value in told.items() if value is not None}, (*notes, *said)
@@ -211,7 +211,7 @@ def of_factory_method(found: Mapping[str, Any]) -> Told:
         return {}, ()
     if stage not in _STAGES:
         raise _refuse("stage", stage, ("sft", "pt", *_STAGES))
-    plain: dict[str, Any] = {"*framework": "llama-factory"}
+    plain: dict[str, Any] = {FRAMEWORK: "llama-factory"}
     if stage == "dpo":
         loss = str(found.get("pref_loss", "sigmoid"))
         if loss not in _PREFERENCES:

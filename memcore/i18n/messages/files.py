@@ -284,10 +284,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "未给出 dtype：权重按 transformers 5 的加载方式计为检查点的 dtype"
     ),
     "transformers 4 loads them in fp32: --precision fp32": "transformers 4 以 fp32 加载：--precision fp32",
-    "the loss is counted with logits, as TRL had it before 1.7": "损失按 TRL 1.7 之前的方式计入 logits",
-    "--framework trl with --framework-version counts that of your release": (
-        "用 --framework trl 和 --framework-version 可按所用版本计算"
-    ),
     "weights are counted in the checkpoint's dtype, as transformers 5 loads them": (
         "权重按 transformers 5 的加载方式计为检查点的 dtype"
     ),

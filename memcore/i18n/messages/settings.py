@@ -203,6 +203,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     ),
     "the server does not quantize {model}": "服务器不会量化 {model}",
     "set {variable} in the environment": "请设置环境变量 {variable}",
+    "in this file, {tool}'s own defaults hold": "此文件采用 {tool} 自己的默认设置",
     "{tool} cannot set it to {value} next to the other settings": "{tool} 在其余设置下无法将其设为 {value}",
     "{tool} always sets {value}": "{tool} 固定使用 {value}",
     "{tool} has no recipe for it": "{tool} 没有该模型的 recipe",
