@@ -140,14 +140,18 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
         normalized[TRAINABLE] = _parts(normalized.pop("unfrozen_parameters"))
     elif found.get("adapter") is None:
         normalized |= trained_parts("axolotl", normalized, found.get("base_model"))
-    _axolotl_targets(normalized, found.get("base_model"))
-    named = found.get("lora_target_modules") or (is_set(found.get("lora_target_linear")) and "all-linear")
-    near = reached("lora_target_modules", named, found.get("base_model")) if found.get("adapter") else ()
-    return normalized, (*said, *near)
+    _axolotl_targets(normalized, found)
+    return normalized, said
 
 
-def _axolotl_targets(normalized: dict[str, Any], model: object) -> None:
+_TARGETS = "lora_target_modules"
+
+
+def _axolotl_targets(normalized: dict[str, Any], found: Mapping[str, Any]) -> None:
     """The layers with adapters; where linear layers are not all that the model multiplies with, they are named."""
+    model = found.get("base_model")
+    named = found.get(_TARGETS) or (is_set(found.get("lora_target_linear")) and "all-linear")
+    normalized |= reached(_TARGETS, named, model) if found.get("adapter") else {}
     if "lora_target_modules" in normalized:
         normalized["lora_target_modules"] = targets(normalized["lora_target_modules"])
     if normalized.get("lora_target_modules") == "all-linear":
@@ -580,7 +584,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     attention_kernel(normalized, "attn_implementation")
     if method or "source_max_len" in found:
         notes = (*notes, *of_two_lengths(normalized))
-    notes = (*notes, *on_towers(normalized), *of_packing(normalized))
+    notes = (*notes, *on_towers(normalized, found.get("lora_target_modules")), *of_packing(normalized))
     with_trainer_liger(normalized, fuses=not method)
     with_width(normalized)
     with_unsloth(normalized)

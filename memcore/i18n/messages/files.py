@@ -383,10 +383,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "defaults lists files that were not given: {names}": "defaults 中列出的文件没有给出：{names}",
     "{keys}: trains in full next to the adapters, which is not counted": "{keys:s}：与适配器一起完整训练，未计入",
-    "{key}: PEFT adapts layers of towers and projectors by these names too": (
-        "{key:s}：PEFT 也按这些名称适配视觉塔和投影层"
-    ),
-    "count them with --trainable {parts}": "要计入它们请用 --trainable {parts:s}",
     "adapters of another rank on the tower are not supported yet": "暂不支持视觉塔上秩不同的适配器",
     "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's, up to max_length": (
         "dataset_kwargs.skip_prepare_dataset：序列与数据一样长，至多 max_length"
