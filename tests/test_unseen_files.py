@@ -1485,6 +1485,15 @@ def test_several_files_keep_what_each_says():
     both = read_sources([fsdp, sources[1]])[0]
     assert flat(both)["engine.type"] == "deepspeed"
     assert "engine.cpu_offload" not in flat(both)
+    adapted = "model_name_or_path: a/b\nuse_peft: true\ntorch_dtype: bfloat16\nbf16: true\nmax_length: 512\n"
+    alone = [
+        Source("lora.yaml", adapted),
+        Source("accelerate.yaml", "distributed_type: MULTI_GPU\nmixed_precision: bf16\n"),
+    ]
+    assert flat(read_sources(alone)[0])["training.precision"] == "bf16"
+    guessing = Source("zero.json", '{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 1}}')
+    floats = Source("axolotl.yml", "base_model: a/b\nsequence_len: 512\nfp16: true\nbf16: false\n")
+    assert flat(read_sources([floats, guessing])[0])["training.precision"] == "fp16-mixed"
 
 
 AXOLOTL_405B = """\
@@ -1690,6 +1699,10 @@ NINTH = {
     LLAVA: {"training.adapter.target_modules": "all-linear", "training.sequence_length": 2048, "engine.zero_stage": 3},
     PACKED: {"training.sequence_length": 4096, "training.packed_sequences": True},
     NANO: {"model": "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", "training.sequence_length": 2048},
+    "python scripts/training/run_recipe.py --recipe qwen3_600m_sft_yarn_128k_config train.global_batch_size=8": {
+        "model": "qwen3-0.6b",
+        "training.sequence_length": 131072,
+    },
 }
 
 

@@ -141,7 +141,7 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     elif found.get("adapter") is None:
         normalized |= trained_parts("axolotl", normalized, found.get("base_model"))
     _axolotl_targets(normalized, found)
-    return normalized, said
+    return normalized, tuple(said)
 
 
 _TARGETS = "lora_target_modules"

@@ -399,10 +399,24 @@ def _launched(sources: Sequence[Source], parts: list[_Part], gpus: int | None, g
     engine = {ENGINE: said[EngineSettings.type], VERSION: said.get(EngineSettings.version)}
     names = {_file(each.name) for each in sources}
     with launched_with({name: value for name, value in engine.items() if value is not None}):
-        return [
+        read = [
             part if known else _part(source, gpus, given, names)
             for source, part, known in zip(sources, parts, sure, strict=True)
         ]
+    rounds = any(Training.precision in part.said for part, known in zip(read, sure, strict=True) if not known)
+    return [_assuming(part, Training.precision) if known and rounds else part
+            for part, known in zip(read, sure, strict=True)]  # fmt: skip
+
+
+def _assuming(part: _Part, path: str) -> _Part:
+    """Return a part that leaves a setting to the others.
+
+    A launcher's precision is that of loops without one of their own (transformers, training_args.py:
+    `ACCELERATE_MIXED_PRECISION`; DeepSpeed's `auto`).
+    """
+    left = {name: value for name, value in part.said.items() if name == path}
+    said = {name: value for name, value in part.said.items() if name != path}
+    return part._replace(said=said, assumed={**part.assumed, **left})
 
 
 _PAIR = 2

@@ -394,6 +394,11 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "supported: 1": "支持 1",
     "Megatron-FSDP is not supported yet with this tool": "对这个工具暂不支持 Megatron-FSDP",
     "num_labels: {labels} outputs of the head are counted as one": "num_labels：输出头的 {labels} 个输出按一个计算",
+    "train_prm: the loss takes the logits of placeholders alone, and is counted as that of all tokens": (
+        "train_prm：损失只用占位符位置的 logits，按全部 token 的损失计入"
+    ),
+    "train_kd: the teacher is sharded like the model": "train_kd：教师模型与模型一样切分",
+    "the divergence is counted as torchtune computes it": "散度按 torchtune 的计算方式计入",
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),

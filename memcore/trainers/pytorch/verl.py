@@ -53,7 +53,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     _refuse_others(found)
     normalized: dict[str, Any] = {**found, FRAMEWORK: "verl", _METHOD: "grpo", ENGINE: "fsdp"}
     notes: list[str] = ["verl: only the actor's update is estimated; generation and scoring come before it"]
-    strategy = str(normalized.pop(f"{_ACTOR}strategy", "fsdp"))
+    strategy = str(normalized.pop(f"{_FSDP}strategy", "fsdp"))
+    strategy = str(normalized.pop(f"{_ACTOR}strategy", strategy))
     normalized[VERSION] = 2 if strategy == "fsdp2" else 1
     fp32 = str(normalized.pop(f"{_FSDP}model_dtype", "fp32")) in ("fp32", "float32")
     normalized[PRECISION] = _computed(normalized, fp32=fp32)
@@ -106,7 +107,7 @@ def _computed(normalized: dict[str, Any], *, fp32: bool) -> str:
 
 def _refuse_others(found: Mapping[str, Any]) -> None:
     """Raise UnsupportedError for actors of Megatron, and for ways to advantages that are not known."""
-    strategy = found.get(f"{_ACTOR}strategy", "fsdp")
+    strategy = found.get(f"{_ACTOR}strategy", found.get(f"{_FSDP}strategy", "fsdp"))
     config = str(found.get("config-name", ""))
     megatron = next((name for name in found if name.startswith(f"{_ACTOR}megatron.")), None)
     if strategy == "megatron" or "megatron" in config or megatron is not None:
@@ -322,7 +323,7 @@ VERL = Tool(
              ENTROPY, f"{_ROLLOUT}n", f"{_ROLLOUT}gpu_memory_utilization", f"{_ROLLOUT}free_cache_engine",
              f"{_MODEL}use_remove_padding", f"{_MODEL}enable_gradient_checkpointing", f"{_MODEL}lora_rank",
              f"{_MODEL}use_fused_kernels", f"{_FSDP}model_dtype", f"{_FSDP}mixed_precision*",
-             f"{_FSDP}dtype", f"{_FSDP}ulysses_sequence_parallel_size",
+             f"{_FSDP}dtype", f"{_FSDP}strategy", f"{_FSDP}ulysses_sequence_parallel_size",
              f"{_ACTOR}megatron*"),
     vocabulary=("verl",),
     ignored=("data.*", "trainer.*", "reward_model.*", "custom_reward_function.*", "algorithm.*", "critic.*", "ray_*",
