@@ -29,10 +29,23 @@ from memcore.trainers.pytorch.settings import TorchSettings
 
 _POLICY, _MEGATRON, _TENSOR = "policy.", "policy.megatron_cfg.", "policy.dtensor_cfg."
 _DDP, _OPTIMIZER = f"{_MEGATRON}distributed_data_parallel_config.", f"{_MEGATRON}optimizer."
-_ALGORITHMS: Mapping[str, str | None] = {"dpo": "dpo", "rm": "reward", "grpo": "grpo", "sft": None}
+_ALGORITHMS: Mapping[str, str | None] = {
+    "dpo": "dpo", "rm": "reward", "grpo": "grpo", "distillation": "grpo", "sft": None,
+}  # fmt: skip
 """By the section that says the loop, the method; None for supervised training."""
 _TABLE = ("nemo-rl",)
-_OTHERS = ("distillation", "ppo", "value")
+_OTHERS = ("ppo", "value")
+_NOTES: Mapping[str, list[str]] = {
+    "grpo": ["only the update is counted, not generation"],
+    "distillation": [
+        "only the update is counted, not generation",
+        (
+            "distillation: the teacher leaves the GPU before the update; "
+            "probabilities of its likeliest tokens are counted like those of answers"
+        ),
+    ],
+}
+"""Sources: NeMo RL 0.6, algorithms/distillation.py (`teacher_policy.offload_after_refit`), loss_functions.py."""
 _ENGINE, _VERSION, _FRAMEWORK, _PRECISION, _METHOD = (
     "*engine", "*version", "*framework", "*precision", "*method",
 )  # fmt: skip
@@ -71,7 +84,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     gpus = _gpus(found)
     normalized: dict[str, Any] = {name: value for name, value in found.items() if class_of(_TABLE, name) != MAPPED}
     normalized |= {f"{_POLICY}model_name": found.get(f"{_POLICY}model_name"), _FRAMEWORK: "nemo-rl", **gpus}
-    notes = ["only the update is counted, not generation"] if algorithm == "grpo" else []
+    notes = _NOTES.get(algorithm, [])[:]
     plain, ranks = (_with_megatron if megatron else _with_fsdp)(found)
     method = _ALGORITHMS[algorithm]
     splits = megatron or (method != "reward" and plain.get(_TP, 1) != 1)
