@@ -238,7 +238,7 @@ FILES = {
     "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n  zero_stage: 3\n  offload_param_device: cpu\n": (
         {"engine.type": "deepspeed", "engine.zero_stage": 3, "engine.offload_param": "cpu"}, ()),
     "model_name_or_path: a/b\nmax_length: 8\nbf16: true\ndtype: bfloat16\npacking: true\nfsdp: full_shard auto_wrap offload\n": (
-        {"engine.type": "fsdp", "engine.version": 1, "engine.cpu_offload": True, "training.precision": "bf16",
+        {"engine.type": "fsdp", "engine.version": 1, "engine.cpu_offload": True, "training.precision": "bf16-mixed",
          "training.packed_sequences": True, "training.micro_batch_size": 8},
         (LOGITS, "the number of GPUs is not given; set it with --gpus")),
     "model_name_or_path: a/b\ncutoff_len: 8\nquantization_bit: 4\n": (

@@ -436,9 +436,14 @@ def _always_adapted(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _zero_dtype(normalized: dict[str, Any], of_trl: bool) -> None:
-    """Leave out the dtype of loading where DeepSpeed casts the weights: with bf16 said, or TRL's default."""
+    """Leave out the dtype of loading where the engine casts the weights: with bf16 said, or TRL's default.
+
+    DeepSpeed does, and accelerate for FSDP where they are trained (accelerate 1.15, accelerator.py, `prepare_model`;
+    utils/fsdp_utils.py, `fsdp2_prepare_model`: fp32 for what requires a gradient).
+    """
     said = [name for name in ("torch_dtype", "dtype") if str(normalized.get(name)).endswith("bfloat16")]
-    if normalized.get(ENGINE) != "deepspeed" or not (is_set(normalized.get("bf16")) or (of_trl and said)):
+    casts = normalized.get(ENGINE) == "deepspeed" or (normalized.get(ENGINE) == "fsdp" and not adapts(normalized))
+    if not casts or not is_set(normalized.get("bf16", of_trl and bool(said))):
         return
     for name in ("torch_dtype", "dtype"):
         normalized.pop(name, None)
@@ -599,7 +604,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
                       "the trainable layers are listed in another file; name them with --trainable")  # fmt: skip
     other = "use_peft" not in found and any(name in found for name in _NOT_OF_TRL)
     learns = method and method.get(METHOD) != CLASSIFIES
-    of_trl_alone = not other and bool(learns or any(name in found for name in _OF_TRL))
+    of_trl_alone = bool(learns) or (not other and any(name in found for name in _OF_TRL))
     _zero_dtype(normalized, of_trl_alone)
     stored = _stored_dtype(normalized)
     _plain_dtype(normalized)

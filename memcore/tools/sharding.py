@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.config.training import Training
@@ -61,6 +62,12 @@ def packed_as(config: Config) -> Mapping[str, Any]:
     if not four_bits or (config[Hardware.num_gpus] or 1) == 1:
         return {}
     return {PACKED_AS: "float16" if str(config[Training.precision]).startswith("fp16") else "bfloat16"}
+
+
+def unmixed(config: Config) -> Mapping[str, Any]:
+    """Return the key without which accelerate trains weights that FSDP shards in fp32 (accelerator.py)."""
+    whole = config[Training.adapter.type] is None and config[EngineSettings.type] == "fsdp"
+    return {"bf16": False} if whole and config[Training.precision] == "bf16" else {}
 
 
 def of_packing(normalized: dict[str, Any]) -> tuple[str, ...]:

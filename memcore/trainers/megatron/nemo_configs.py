@@ -91,7 +91,7 @@ _READ = (
 """Keys that are read together with others."""
 _ONLY: Mapping[str, object] = {
     "fsdp": False, "transformer_block_type": "pre_ln", "headscale": False, "attention_type": "multihead",
-    "cpu_offloading": False,
+    "cpu_offloading": False, "mcore_customization_config.parallel_attention": False,
 }  # fmt: skip
 """Keys below `model` with one supported value."""
 
