@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from memcore.networks.network import Model
-from memcore.networks.parts import LatentAttention, SpecialMixer
+from memcore.networks.parts import Experts, LatentAttention, SpecialMixer
 from memcore.records import dataclass
 from memcore.serving.checkpoint import Part, Stored
 from memcore.serving.formats import FORMATS, MATRICES, Format
@@ -64,12 +64,9 @@ def recipe(name: str, model: Model, repository: str = "") -> Recipe:
         return Recipe(usual=everything)
     if name == "nvfp4" and gated and maker in _NVFP4_OF:
         return Recipe(usual=_NVFP4_OF[maker]())
-    if name == "nvfp4" and maker == "nvidia" and model.network.family == "gemma4":
-        return Recipe(usual=_covering(chosen, frozenset({"routed-expert"}) if routed else FFNS))
     latent = any(isinstance(mixer, LatentAttention) for mixer in mixers)
-    if name == "nvfp4" and maker == "nvidia" and routed and latent:
-        experts = model.network.family.startswith("glm")
-        return Recipe(usual=_covering(chosen, frozenset({"routed-expert"}) if experts else FFNS))
+    if name == "nvfp4" and maker == "nvidia" and (own := _of_nvidia(model, hybrid=hybrid, latent=latent)):
+        return Recipe(usual=own)
     if name == "int4" and _AUTOROUND.search(repository):
         return Recipe(usual=everything)
     if name in ("awq", "int4") and maker in _INT4_OF:
@@ -124,6 +121,31 @@ def _mixed() -> Stored:
     """NVFP4 for feed-forward layers, fp8 for attention, 16 bits for the head."""
     part = Part(format=FORMATS["fp8"], kinds=ATTENTION)
     return replace(_covering(FORMATS["nvfp4"], FFNS), parts=(part,))
+
+
+def _of_nvidia(model: Model, *, hybrid: bool, latent: bool) -> Stored | None:
+    """Return what NVIDIA's own NVFP4 checkpoints of a family have, where it is known and not what others do."""
+    chosen, experts, family = FORMATS["nvfp4"], frozenset({"routed-expert"}), model.network.family
+    if family == "gemma4":
+        return _covering(chosen, experts if model.has_experts else FFNS)
+    if model.has_experts and latent:
+        return _covering(chosen, experts if family.startswith("glm") else FFNS)
+    return _nemotron() if hybrid and _latent_experts(model) else None
+
+
+def _latent_experts(model: Model) -> bool:
+    return any(isinstance(ffn, Experts) and ffn.latent for layer, _ in model.layers for ffn in layer.ffns)
+
+
+def _nemotron() -> Stored:
+    """NVFP4 for routed experts, fp8 for shared ones and Mamba, 16 bits for attention, latent projections and the head.
+
+    Source: Model-Optimizer, modelopt_recipes/models/Nemotron-3-Super-120B-A12B/super-nvfp4-max-calib.yaml, which has
+    the published checkpoint's formats; of Ultra NVIDIA-NeMo/Nemotron, pull request 257.
+    """
+    part = Part(format=FORMATS["fp8"], kinds=frozenset({"linear-attention", "shared-expert"}))
+    experts = _covering(FORMATS["nvfp4"], frozenset({"routed-expert"}))
+    return replace(experts, parts=(part,), ignored=(*experts.ignored, "mixer.fc1_latent_proj", "mixer.fc2_latent_proj"))
 
 
 def _compressor() -> Stored:

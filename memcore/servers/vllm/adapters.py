@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 
 from memcore.memory.ledger import Entry
 from memcore.servers.vllm.options import Options
+from memcore.serving.adapters import ADAPTERS, DENSE, pairs, sizes_of
 from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES
 from memcore.serving.job import ServingJob
-from memcore.serving.slots import Slot, layer_slots
+from memcore.serving.slots import layer_slots
 from memcore.serving.stages import Stage
 
-ADAPTERS = "adapters"
-_DENSE = ("attention", "feed-forward", "shared-expert")
+_LINEAR, _ROUTED = "vllm, lora/layers/base_linear.py", "vllm, lora/layers/fused_moe.py"
 _EXPERTS, _WITHOUT_MORE_WORDS = (0, 11, 1), (0, 12)
 _MORE_WORDS = 256
 """`lora_extra_vocab_size`, which adapters could add to the vocabulary before 0.12."""
@@ -34,36 +34,17 @@ def adapters(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
     """Yield slots for all adapters that can be on the GPU at the same time."""
     if not chosen.loras:
         return
-    sizes = {**job.basics.sizes, "slots": chosen.loras, "rank": chosen.lora_rank}
+    sizes = sizes_of(job, chosen.loras, chosen.lora_rank)
+    together = job.model.network.family in _TOGETHER
     for layer, numbers in stage.kinds.items():
         for slot in layer_slots(layer):
-            if slot.is_matrix and not slot.leading and slot.kind in _DENSE:
-                yield from _dense(job, slot, sizes, len(numbers))
+            if slot.is_matrix and not slot.leading and slot.kind in DENSE:
+                yield from pairs(job, slot, sizes, len(numbers), _LINEAR)
             elif slot.is_matrix and slot.leading and chosen.facts.since >= _EXPERTS:
-                yield from _experts(job, slot, sizes, len(numbers))
+                merged = slot.name.endswith("gate_up_proj") and not together
+                yield from pairs(job, slot, sizes, len(numbers), _ROUTED, merged=merged)
     if job.model.network.family in _VOCABULARIES:
         yield from _vocabulary(job, chosen, stage, sizes)
-
-
-def _dense(job: ServingJob, slot: Slot, sizes: Mapping[str, int], layers: int) -> Iterator[Entry]:
-    """Column-parallel layers keep A whole and shard B, row-parallel ones A."""
-    source, each = "vllm, lora/layers/base_linear.py", BYTES[job.basics.dtype]
-    fields = {"module": slot.name, "copies": layers * len(slot.rows)}
-    yield tensor("A", ADAPTERS, ("slots", "rank", *slot.columns), each, sizes, source, **fields)
-    for row in slot.rows:
-        own = {"module": slot.name, "copies": layers}
-        yield tensor("B", ADAPTERS, ("slots", *row, "rank"), each, sizes, source, **own)
-
-
-def _experts(job: ServingJob, slot: Slot, sizes: Mapping[str, int], layers: int) -> Iterator[Entry]:
-    """Yield a pair for each expert of the rank; gate and up projections have one each."""
-    source, each = "vllm, lora/layers/fused_moe.py", BYTES[job.basics.dtype]
-    merged = slot.name.endswith("gate_up_proj") and job.model.network.family not in _TOGETHER
-    fields = {"module": slot.name, "copies": layers * (2 if merged else 1)}
-    yield tensor("A", ADAPTERS, ("slots", *slot.leading, "rank", *slot.columns), each, sizes, source, **fields)
-    for row in slot.rows:
-        own = {"module": slot.name, "copies": layers}
-        yield tensor("B", ADAPTERS, ("slots", *slot.leading, *row, "rank"), each, sizes, source, **own)
 
 
 def _vocabulary(job: ServingJob, chosen: Options, stage: Stage, sizes: Mapping[str, int]) -> Iterator[Entry]:
