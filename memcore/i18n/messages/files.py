@@ -397,11 +397,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "train_prm: the loss takes the logits of placeholders alone, and is counted as that of all tokens": (
         "train_prm：损失只用占位符位置的 logits，按全部 token 的损失计入"
     ),
-    "distillation: the teacher leaves the GPU before the update": "distillation：教师模型在更新前离开 GPU",
-    "distillation: the teacher answers from servers of its own": "distillation：教师模型由自己的服务器回答",
-    "probabilities of its likeliest tokens are counted like those of answers": "其最可能 token 的概率按回答的概率计入",
-    "train_kd: the teacher is sharded like the model": "train_kd：教师模型与模型一样切分",
-    "the divergence is counted as torchtune computes it": "散度按 torchtune 的计算方式计入",
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),
