@@ -49,9 +49,9 @@ from memcore.tools.methods import (
 from memcore.tools.own_keys import PICTURE_KEYS, ROUNDED, WIDTH
 from memcore.tools.peft import IN_SCRIPTS
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
-from memcore.tools.sharding import PACKED_AS, accelerated, packed_as
+from memcore.tools.sharding import PACKED_AS, accelerated, packed_as, unmixed
 from memcore.tools.switches import SWITCHES
-from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE
+from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE, keys_within
 
 
 def _shared(name: str) -> Share:
@@ -288,7 +288,9 @@ TRAINER = Tool(
         ),
     ),
     normalized=of_trainer,
-    written=lambda config: {**packed_as(config), **keys_of_method("trainer", config)},
+    written=lambda config: {
+        **packed_as(config), **unmixed(config), **keys_within("trainer", config), **keys_of_method("trainer", config)
+    },
     defaults={Training.micro_batch_size: 8},
     unsaid=UNSAID,
     ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type", "data_path", "image_folder", "version",

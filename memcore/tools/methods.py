@@ -22,7 +22,7 @@ from memcore.formats.normalized import ADAPTED, FRAMEWORK
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.tools.launchers import is_set
-from memcore.tools.towers import keys_of_towers
+from memcore.tools.towers import keys_of_towers, keys_within
 
 METHOD, REFERENCE, COMPLETION, SHARE, REWARDS = "*method", "*reference", "*completion", "*share", "*rewards"
 CLASSIFIES = "classify"
@@ -422,7 +422,7 @@ _REWARDS: Mapping[str, str] = {
 def written(tool: str) -> Callable[[Config], Mapping[str, Any]]:
     """Return what writes the keys of a config's method and of its towers."""
     of_towers = keys_of_towers(tool)
-    return lambda config: {**of_towers(config), **keys_of_method(tool, config)}
+    return lambda config: {**of_towers(config), **keys_within(tool, config), **keys_of_method(tool, config)}
 
 
 def keys_of_method(tool: str, config: Config) -> Mapping[str, Any]:

@@ -380,10 +380,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "defaults lists files that were not given: {names}": "defaults 中列出的文件没有给出：{names}",
     "{keys}: trains in full next to the adapters, which is not counted": "{keys:s}：与适配器一起完整训练，未计入",
-    "{key}: PEFT adapts layers of towers and projectors by these names too": (
-        "{key:s}：PEFT 也按这些名称适配视觉塔和投影层"
-    ),
-    "count them with --trainable {parts}": "要计入它们请用 --trainable {parts:s}",
     "adapters of another rank on the tower are not supported yet": "暂不支持视觉塔上秩不同的适配器",
     "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's, up to max_length": (
         "dataset_kwargs.skip_prepare_dataset：序列与数据一样长，至多 max_length"
@@ -395,6 +391,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "supported: 1": "支持 1",
     "Megatron-FSDP is not supported yet with this tool": "对这个工具暂不支持 Megatron-FSDP",
     "num_labels: {labels} outputs of the head are counted as one": "num_labels：输出头的 {labels} 个输出按一个计算",
+    "train_prm: the loss takes the logits of placeholders alone, and is counted as that of all tokens": (
+        "train_prm：损失只用占位符位置的 logits，按全部 token 的损失计入"
+    ),
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),

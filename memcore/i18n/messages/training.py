@@ -237,4 +237,9 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "LitGPT supports {names}, or {all}": "LitGPT 支持 {names:s}，或 {all:s}",
     "{row} ({chosen}) keeps states like the parameters, in {kept}": "{row} ({chosen}) 的状态与参数相同，为 {kept}",
     "applies to engine.version {value}": "仅适用于 engine.version {value}",
+    "distillation: the teacher leaves the GPU before the update": "distillation：教师模型在更新前离开 GPU",
+    "distillation: the teacher answers from servers of its own": "distillation：教师模型由自己的服务器回答",
+    "probabilities of its likeliest tokens are counted like those of answers": "其最可能 token 的概率按回答的概率计入",
+    "train_kd: the teacher is sharded like the model": "train_kd：教师模型与模型一样切分",
+    "the divergence is counted as torchtune computes it": "散度按 torchtune 的计算方式计入",
 }
