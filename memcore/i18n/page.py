@@ -309,6 +309,19 @@ WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "hub-id": ("Hub id", "模型 ID"),
     "hub-fetch": ("Fetch its config", "获取配置"),
+    "hub-ask": ("Ask huggingface.co for it", "向 huggingface.co 查询"),
+    "hub-missing": (
+        "huggingface.co has no public repository {name}.",
+        "huggingface.co 上没有公开仓库 {name}。",
+    ),
+    "hub-gated": (
+        "{name} is gated: accept its licence on huggingface.co, download config.json there, and drop it on this page.",
+        "{name} 须先获得许可：请在 huggingface.co 接受其许可证，下载 config.json，再拖放到本页。",
+    ),
+    "too-large": (
+        "{name} is larger than 16 MiB. Import a config, a command or a log; of a checkpoint, config.json is enough.",
+        "{name} 超过 16 MiB。请导入配置、命令或日志；对于 checkpoint，config.json 即可。",
+    ),
     "hub-failed": ("The hub did not answer:", "模型中心未返回文件："),
     "export-title": ("Export", "导出结果"),
     "export-copy": ("Copy", "复制"),
@@ -413,7 +426,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "use": ("Use {value}", "使用 {value}"),
     "clear": ("Clear it", "清除"),
     "reset": ("Reset all", "全部重置"),
-    "pasted": ("what was pasted", "粘贴的内容"),
+    "pasted": ("the pasted text", "粘贴的内容"),
     "copied-long": (
         "Link copied. It is long: where that is a problem, send the JSON of Export instead.",
         "链接已复制。链接较长：如有不便，请改为发送“导出”中的 JSON。",

@@ -257,6 +257,13 @@ def _as_typed(problem: Problem, given: Sequence[str]) -> Problem:
     return replace(problem, path=next((each for each in flags_of(problem.path) if each in typed), problem.path))
 
 
+def _with_hub(problem: Problem) -> Problem:
+    """Return a problem with the flag that asks the hub for a model that is unknown here."""
+    if not problem.hub_id:
+        return problem
+    return replace(problem, message=Message("{}; --fetch asks the model hub for it", problem.message))
+
+
 def _refuse(error: MemcoreError, given: Sequence[str], *, as_json: bool | None = None) -> int:
     """Print what is wrong, by default as JSON where that is asked for."""
     problems = problems_of(error)
@@ -265,7 +272,7 @@ def _refuse(error: MemcoreError, given: Sequence[str], *, as_json: bool | None =
         print_json({"problems": found})
     else:
         for each in problems:
-            said = _complaint(_as_typed(each, given))
+            said = _complaint(_with_hub(_as_typed(each, given)))
             lines = fitted(said, width()) if sys.stderr.isatty() else [said]
             print(*lines, sep="\n", file=sys.stderr)
     return BAD_INPUT
