@@ -523,6 +523,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "one-gpu-of": ("the GPU of {name}", "{name} 的 GPU"),
     "many-gpus-of": ("each of the {count} GPUs of {name}", "{name} 的 {count} 块 GPU 中每个"),
     "many-gpus": ("each of the {count} GPUs", "{count} 块 GPU 中每个"),
+    "verdict-reason-loss": (
+        "Memory peaks while computing the {when}. The largest part is {category}: {size} of {total} ({share}%).",
+        "显存峰值出现在计算{when}时。最大的部分是{category}：{total} 中的 {size}（{share}%）。",
+    ),
     "verdict-reason": (
         "Memory peaks in the {when}. The largest part is {category}: {size} of {total} ({share}%).",
         "显存峰值出现在{when}。最大的部分是{category}：{total} 中的 {size}（{share}%）。",
