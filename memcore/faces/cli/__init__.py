@@ -190,10 +190,11 @@ _SAID_OTHERWISE: Mapping[str, str] = {"help": "--help", "version": "--version"}
 
 
 def _is_job(name: str) -> bool:
-    """Whether the first word is a file or a model: the command is left out."""
+    """Return whether the first argument is a file, a model, a question or a tool's command: memcore's is left out."""
     from memcore.networks.catalog import known  # noqa: PLC0415 - only of a mistake
 
-    return not name.startswith("-") and (os.path.exists(name) or known(name))  # noqa: PTH110
+    several = len(name.split()) > 1
+    return not name.startswith("-") and (several or os.path.exists(name) or known(name))  # noqa: PTH110
 
 
 def _line(*given: str) -> str:
