@@ -77,11 +77,11 @@ tensors. Start with:
     "cli-valid-one": ("valid: 1 setting given, {assumed} assumed", "有效：给出 1 项设置，假设 {assumed} 项"),
     "cli-gpus-needed": ("GPUs needed", "所需 GPU 数"),
     "cli-gpus-some": (
-        "Without a change, it fits on no number of these: {kinds}. `memcore plan` with --accelerator shows what to change.",
+        "Unchanged, it fits on no number of these: {kinds}. `memcore plan` with --accelerator shows what to change.",
         "不改动任务时，以下 GPU 无论多少块都放不下：{kinds}。`memcore plan` 加 --accelerator 会给出可行的改法。",
     ),
     "cli-gpus-none": (
-        "Without a change, it fits on no number of any of the {count} kinds tried. `memcore plan` shows what to change.",
+        "Unchanged, it fits on no number of GPUs of the {count} kinds tried. `memcore plan` shows what to change.",
         "不改动任务时，所试的 {count} 种 GPU 无论多少块都放不下。`memcore plan` 会给出可行的改法。",
     ),
     "cli-nodes": ("nodes", "节点数"),
@@ -272,8 +272,7 @@ tensors. Start with:
         "代价：每个 token 的相对 GPU 时间（roofline 估算，仅用于排序）。",
     ),
     "cli-order": (
-        "Order: cheapest first, and the simpler layout where costs differ by less than about 2%; those with less than "
-        "--headroom free come last.",
+        "Order: cheapest first; of costs within about 2%, the simpler layout. Less than --headroom free comes last.",
         "顺序：代价相差约 2% 以内时，较简单的策略在前；余量低于 --headroom 的在最后。",
     ),
     "cli-cost-column": ("cost", "代价"),
@@ -437,8 +436,8 @@ TERMINAL_IN_CHINESE: Mapping[str, str] = {
     "show program's version number and exit": "显示版本号",
     "print JSON": "输出 JSON",
     "en or zh (default: the locale's)": "en 或 zh（默认：按系统语言）",
-    "your tool's files or command, - for stdin, a link, model, question ({question}) or example: {names}": (
-        "您的工具的文件或命令、-（标准输入）、链接、模型、一句话（{question}）或示例：{names:s}"
+    "your tool's files, - for stdin, a link, a model, a question ({question}) or example: {names}": (
+        "您的工具的文件、-（标准输入）、链接、模型、一句话（{question}）或示例：{names:s}"
     ),
     "flags override": "参数优先",
     "show all {count} flags, not only the usual ones": "显示全部 {count} 个参数，不只是常用的",

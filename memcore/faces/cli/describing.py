@@ -52,7 +52,7 @@ def add_config(parser: argparse.ArgumentParser, given: Sequence[str], usage: str
         nargs="*",
         metavar="CONFIG",
         help=Message(
-            "your tool's files or command, - for stdin, a link, model, question ({!r}) or example: {}; flags override",
+            "your tool's files, - for stdin, a link, a model, a question ({!r}) or example: {}; flags override",
             "QLoRA phi-4 on a 3090",
             ", ".join(PRESETS),
         ),
