@@ -234,7 +234,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "curve-crosses": ("fits at {value}, not at {other}", "{value} 放得下，{other} 放不下"),
     "search": ("Which layout", "搜索并行策略"),
     "search-note": (
-        "Every way to split this job over the same GPUs, fastest first; the simpler where times are close. Keep using the page.",
+        (
+            "Every way to split this job over the same GPUs, the fastest first, or the simpler where times are close. "
+            "You can keep using the page."
+        ),
         "在相同 GPU 上切分此任务的所有方式，按时间排序；时间相近时，较简单的在前。搜索期间页面可正常使用。",
     ),
     "search-button": ("Find layouts that fit", "查找放得下的并行策略"),
