@@ -362,6 +362,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "Or a whole question, then Enter: serve Llama 3.1 70B to 20 users on 2 × H100; what can I run on a 3090?",
         "也可写下整个问题后按回车：用 2 张 H100 部署 Llama 3.1 70B，20 个用户；3090 能跑什么模型？",
     ),
+    "models-looking": ("Looking for models that fit …", "正在寻找放得下的模型……"),
     "models-that-fit": (
         "{server} serves these well-known models to one user there, with at least {length} tokens:",
         "该硬件上 {server} 可为一位用户运行以下常见模型（至少 {length} 个 token）：",
