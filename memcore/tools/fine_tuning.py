@@ -14,6 +14,7 @@ from memcore.config.training import Training
 from memcore.formats.normalized import (
     CHECKPOINTS,
     ENGINE,
+    FROZEN,
     GPUS,
     PER_NODE,
     VERSION,
@@ -220,6 +221,7 @@ TRAINER = Tool(
         *LOOP,
         *SHARDS,
         *LOOPS.keys,
+        Key(path=Training.quantization, name=FROZEN),
         Key(path=Training.adapter.rank, name="lora_r"),
         Key(path=Training.adapter.dropout, name="lora_dropout"),
         Key(path=Training.adapter.target_modules, name="lora_target_modules"),
@@ -428,6 +430,7 @@ AXOLOTL = Tool(
         Key(path=Parallelism.expert_parallel_size, name="expert_parallel_size"),
         Key(path=Parallelism.data_parallel_shard_size, name="dp_shard_size"),
         Key(path=Training.adapter.modules_to_save, name="lora_modules_to_save"),
+        Key(path=Training.adapter.layers_to_transform, name="peft_layers_to_transform"),
         Key(path=Training.adapter.use_rslora, name="peft_use_rslora"),
         Key(path=Training.trainable, name=TRAINABLE),
         Key(path=Training.activation_checkpointing.use_reentrant, name="gradient_checkpointing_kwargs.use_reentrant"),

@@ -121,6 +121,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "1 is assumed": "按 1 计",
     "MPT is counted as a GPT-2 of the same sizes, which has the same layers": "MPT 按同尺寸的 GPT-2 计算，两者的层相同",
     "supported: mpt_causal_lm, hf_causal_lm": "支持 mpt_causal_lm、hf_causal_lm",
+    "leave it out and give the nearest, {flag:s} {value:s}": "请去掉它并改用最接近的 {flag:s} {value:s}",
     "this value is not supported yet": "暂不支持这个值",
     "adapters on all linear layers are supported": "支持在所有线性层上的适配器",
     # Methods
@@ -406,7 +407,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "only a decoder with adapters ('lora') is supported": "仅支持带适配器（'lora'）的解码器",
     "describe the job with flags otherwise": "其余情况请用命令行选项描述任务",
     "{keys}: adapters outside the decoder are not counted": "{keys}：解码器之外的适配器未计入",
-    "{file}: towers are not counted": "{file}：视觉塔未计入",
     "losses of several kinds at once are not supported yet": "暂不支持同时使用多种损失",
     "the closest is --method dpo": "最接近的是 --method dpo",
     "applies to GRPO in {frameworks}, so leave it out here": "仅适用于 {frameworks} 的 GRPO，此处请去掉",
@@ -430,6 +430,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "各层按 torchtitan 的实现计算：与 axolotl 的插件一样，由 DeepEP 把 token 发送给专家"
     ),
     "with adapter, expert parallelism is not supported yet": "暂不支持专家并行与 adapter 同用",
+    "name the modules": "请写出模块名",
     "modules_to_save: only adapters save modules, so it has no effect": (
         "modules_to_save：只有适配器才保存模块，因此不起作用"
     ),
