@@ -63,8 +63,8 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
         "值为 {value}，既不是文件，也不在目录的 {count} 个模型之中"
     ),
     "give its config.json, or name a model of the same shapes": "请提供其 config.json，或给出形状相同的模型名称",
-    "pass --model {name:s} if it has those shapes, as its name says, or give its config.json": (
-        "若各形状与 {name:s} 相同（名称如此表示），请用 --model 给出后者，否则请提供其 config.json"
+    "name {name:s} if it has the same shapes, as its name suggests, or give its config.json": (
+        "从名称看，其形状可能与 {name:s} 相同：若确实相同，请改用该名称，否则请提供其 config.json"
     ),
     "is required": "必填",
     "unknown key": "未知的键",

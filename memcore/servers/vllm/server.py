@@ -89,7 +89,7 @@ from memcore.symbols import round_up
 from memcore.units import GiB, format_bytes
 
 _TOWER = "hidden states of the tower"
-_LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
+_LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner)"
 
 
 def budget(job: ServingJob) -> Budget:
