@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from memcore.config.devices import SLICES
 from memcore.config.hardware import Hardware
 from memcore.faces.goals.names import meanings
 from memcore.hardware import BY_ID
@@ -78,6 +79,9 @@ def machines(text: str, found: dict[str, str]) -> tuple[str, tuple[str, ...]]:
     if unnamed is not None:
         number, at = unnamed[1] or unnamed[2], min(at, unnamed.start())
         rest = without(rest, unnamed)
+    if Hardware.mig in found and gpu is None:
+        able = (each for each, slices in SLICES.items() if found[Hardware.mig] in slices)
+        found |= {Hardware.accelerator: each for each in [next(able, None)] if each}
     each = _EACH.search(rest) if nodes else None
     rest = without(rest, each) if each else rest
     if nodes is not None:
