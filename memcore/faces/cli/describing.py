@@ -91,9 +91,7 @@ def add_others(parser: argparse.ArgumentParser) -> None:
         "--with", action="append", default=[], dest=OTHERS, metavar="CONFIG",
         help="another job on the same GPUs; repeatable",
     )  # fmt: skip
-    parser.add_argument(
-        "--taken", type=positive, metavar="GIB", help="GiB of each GPU that other processes hold"
-    )
+    parser.add_argument("--taken", type=positive, metavar="GIB", help="GiB of each GPU that other processes hold")
 
 
 def flags_of(path: str) -> list[str]:

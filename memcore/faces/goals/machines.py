@@ -58,6 +58,7 @@ def machines(text: str, found: dict[str, str]) -> tuple[str, tuple[str, ...]]:
     if part := _MIG.search(text):
         found[Hardware.mig] = part[1]
         text = without(text, part)
+        found.update((Hardware.accelerator, each) for each, slices in reversed(tuple(SLICES.items())) if part[1] in slices)
     nodes = _NODES.search(text)
     rest = without(text, nodes) if nodes else text
     gpu = next((each for each in _GPU.finditer(rest) if _card(each[3])), None)
@@ -79,9 +80,6 @@ def machines(text: str, found: dict[str, str]) -> tuple[str, tuple[str, ...]]:
     if unnamed is not None:
         number, at = unnamed[1] or unnamed[2], min(at, unnamed.start())
         rest = without(rest, unnamed)
-    if Hardware.mig in found and gpu is None:
-        able = (each for each, slices in SLICES.items() if found[Hardware.mig] in slices)
-        found |= {Hardware.accelerator: each for each in [next(able, None)] if each}
     each = _EACH.search(rest) if nodes else None
     rest = without(rest, each) if each else rest
     if nodes is not None:

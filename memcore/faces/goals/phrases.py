@@ -120,7 +120,10 @@ _OTHER = (
     r"|process(?:es)?|programs?|jobs?|apps?|something(?:\s+else)?|显示器|桌面|其他(?:进程|程序|任务))"
 )
 _GB = r"(?:about\s+|around\s+|~\s*|大?约)?(\d+(?:\.\d+)?)\s*gi?b?"
-_TAKES = r"(?:that\s+)?(?:already\s+)?(?:takes?|taking|uses?|using|holds?|holding|needs?|needing|occup\w+|占用?|用)(?:了|着)?"
+_TAKES = (
+    r"(?:that\s+)?(?:already\s+)?(?:takes?|taking|uses?|using|holds?|holding|needs?|needing|occup\w+|占用?|用)"
+    r"(?:了|着)?"
+)
 TAKEN = (
     rf"(?:\b(?:while|as|since|because|and|with|if)\s+)?{_OTHER}\s*(?:already\s+)?{_TAKES}\s*{_GB}\b"
     rf"|{_GB}\s*(?:of\s+it\s+|of\s+(?:vram|memory)\s+)?(?:is\s+|are\s+|已)?(?:already\s+)?(?:taken|used|in\s+use|occupied|被占用?)"
