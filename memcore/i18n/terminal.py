@@ -336,6 +336,10 @@ tensors. Start with:
         "The jobs should fit on one GPU of {capacity} with {size} free, but the high end of the range does not.",
         "这些任务应能放进一块 {capacity} 的 GPU，剩余 {size}；但范围的上限放不下。",
     ),
+    "cli-share-apart": (
+        "Each job has GPUs of its own; the fullest of {capacity} has {size} free.",
+        "每个任务各用自己的 GPU；最满的一块（{capacity}）剩余 {size}。",
+    ),
     "cli-share-fits": (
         "The jobs fit on one GPU of {capacity}, with {size} free.",
         "一块 {capacity} 的 GPU 放得下这些任务，剩余 {size}。",
