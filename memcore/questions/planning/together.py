@@ -132,7 +132,7 @@ def _apart(asked: Shared) -> Iterator[Together]:
     """Yield every job on GPUs of its own, where there are enough for all."""
     gpus = max(each.job.config.get(Hardware.num_gpus) or each.job.num_gpus for each in asked.found)
     apiece = gpus // len(asked.found)
-    if len(asked.found) < 2 or not apiece:  # noqa: PLR2004 - one job has all GPUs anyway
+    if len(asked.found) < 2 or not apiece:
         return
     title = "A GPU of its own" if apiece == 1 else Message("{} GPUs of its own", apiece)
     knob = Knob(title=title, to={Hardware.num_gpus: apiece}, why="no job takes memory or time of another", source="own")
