@@ -139,6 +139,7 @@ FILES = (
     "memcore.trainers.megatron.files",
     "memcore.trainers.megatron.swift",
     "memcore.trainers.megatron.configured",
+    "memcore.trainers.megatron.nemo_configs",
     "memcore.trainers.megatron.bridge_files",
     "memcore.trainers.megatron.nemo",
     "memcore.trainers.megatron.verl",

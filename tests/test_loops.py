@@ -126,9 +126,6 @@ READ = {
 }  # fmt: skip
 
 NOTED = {
-    "swift sft --model Qwen/Qwen2.5-VL-3B-Instruct --tuner_type lora --freeze_vit false": "freeze_vit: adapters outside",
-    "model_name_or_path: Qwen/Qwen2.5-VL-3B-Instruct\nstage: sft\nfreeze_vision_tower: false\n":
-        "freeze_vision_tower: adapters outside",
     "model_name_or_path: a/b\nbf16: true\nper_device_train_batch_size: 1\n": "counted in fp32, as transformers 4",
     "model_name_or_path: a/b\nper_device_train_batch_size: 1\n": "the checkpoint's, as transformers 5 loads them",
 }  # fmt: skip

@@ -365,7 +365,7 @@ def test_a_reward_model_of_ppo_is_a_second_copy():
     assert held[1] - held[0] == pytest.approx(WEIGHTS, rel=0.002)
     assert held[2] - held[1] == held[1] - held[0]
     with pytest.raises(ConfigError, match="reward_model"):
-        answer({"name": "grpo", "reward_model": True})
+        answer({"name": "dpo", "reward_model": True})
 
 
 def test_llama_factory_ppo_is_a_prompt_and_an_answer():

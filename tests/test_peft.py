@@ -192,3 +192,18 @@ def test_other_methods_of_peft(text):
 def test_adapters_on_some_layers_alone_are_refused(pattern):
     with pytest.raises(UnsupportedError, match="adapters on only some layers"):
         imported(f'{{"peft_type": "LORA", "r": 4, "target_modules": "{pattern}"}}')
+
+
+@pytest.mark.parametrize(("parts", "more"), [(["tower"], 7077888), (["tower", "projector"], 7290880)])
+def test_adapters_of_towers(parts, more):
+    """LLaVA's CLIP has 24 layers of six linear layers, the last of which sees no gradient, and its projector has two."""
+    job = {"images_per_sequence": 1, "precision": "bf16", "adapter": {"type": "lora", "rank": 16}}
+    found = [
+        trainable(
+            estimate(
+                Config.from_dict({"model": "llava-hf/llava-1.5-7b-hf", "training": {**job, "trainable": names}})
+            ).job.share
+        )
+        for names in (["language-model"], ["language-model", *parts])
+    ]
+    assert found[1] - found[0] == more

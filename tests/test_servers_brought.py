@@ -76,6 +76,13 @@ READ = {
         "inference.quantization": "q6_k", "engine.n_gpu_layers": 20},
     "vllm serve org/m --enable-lora --max-model-len 32768 --no-enable-chunked-prefill": {
         "inference.max_loras": 1, "engine.max_num_batched_tokens": 32768},
+    "sglang serve org/m --lora-paths a=x b=y --max-lora-rank 64 --lora-target-modules q_proj v_proj --cuda-graph-bs 1 2 8"
+    " --disable-piecewise-cuda-graph --attention-backend fa3 --enable-symm-mem": {
+        "inference.max_loras": 8, "inference.max_lora_rank": 64, "engine.lora_target_modules": ["q_proj", "v_proj"],
+        "engine.cuda_graph_max_bs": 8, "engine.cuda_graph_sizes": 3, "engine.prefill_cuda_graph": False,
+        "engine.attention_backend": "fa3", "engine.enable_symm_mem": True},
+    "sglang serve org/m --max-lora-rank 64 --cuda-graph-backend-prefill tc_piecewise --cuda-graph-max-bs-prefill 2048": {
+        "inference.max_loras": None, "engine.prefill_cuda_graph": True, "engine.prefill_graph_tokens": 2048},
     "llama-server --hf-repo a/b-GGUF --hf-file b-q8_0.gguf -c 512": {"inference.quantization": "q8_0"},
     r"llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -ot 'blk\.(1[0-9]|2\d)\.ffn_.*_exps.=CPU'": {"engine.n_cpu_moe": 20},
     "llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -ts 3,1 -sm layer": {

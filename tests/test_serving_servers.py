@@ -226,7 +226,9 @@ def test_adapters_have_slots():
         ("qwen3-4b", "0.27.1", 3 * 151_936 + 2 * 2560),
         ("llama-3.1-8b", "0.27.1", 2 * 128_256 + 2 * 4096),
         ("llama-3.1-8b", "0.8.2", 2 * (128_256 + 256) + 2 * 4096),
-        ("mistral-7b-v0.3", "0.27.1", 0),
+        ("qwen3-4b", "0.15.1", 0),
+        ("mistral-7b-v0.3", "0.15.1", 0),
+        ("mistral-7b-v0.3", "0.14.1", 2 * (32_768) + 2 * 4096),
     ],
 )
 def test_adapters_of_the_vocabulary(model, version, words):
@@ -242,6 +244,42 @@ def test_adapters_of_experts(version, pairs):
     found = serve("qwen3-30b-a3b", inference={"max_loras": 1, "max_lora_rank": 16}, version=version)
     rows = [each for each in found.ledger.entries if each.category == "adapters" and "experts" in (each.module or "")]
     assert sum(each.bytes for each in rows) == 2 * 16 * 48 * 128 * pairs
+
+
+@pytest.mark.parametrize(
+    ("modules", "pairs"),
+    [
+        (["q_proj", "v_proj"], 32 * (3 * 4096 + 4096 + 2 * 1024)),
+        ("o_proj", 32 * 2 * 4096),
+        ("all", 32 * (3 * 4096 + 4096 + 2 * 1024 + 2 * 4096 + 2 * 4096 + 3 * 14_336 + 4096) + 2 * 128_256 + 2 * 4096),
+    ],
+)
+def test_adapters_of_sglang(modules, pairs):
+    """Slots are there before the pool is sized, which loses as much; one of three projections has room for all."""
+    plain = serve(engine="sglang")
+    found = serve(engine="sglang", inference={"max_loras": 8, "max_lora_rank": 64}, lora_target_modules=modules)
+    slots = found.ledger.sum("adapters")
+    assert slots == 8 * 64 * 2 * pairs
+    assert plain.ledger.sum("KV cache") - found.ledger.sum("KV cache") == pytest.approx(slots, abs=131_072)
+
+
+@pytest.mark.parametrize(
+    ("card", "told", "page", "kept"),
+    [
+        ("b200", {}, 64, 512),
+        ("b200", {"attention_backend": "fa4"}, 128, 0),
+        ("h100-sxm-80gb", {}, 1, 0),
+        ("h100-sxm-80gb", {"attention_backend": "flashinfer"}, 1, 384),
+        ("rtx-4090", {}, 1, 384),
+        ("rtx-4090", {"attention_backend": "triton"}, 1, 0),
+    ],
+)
+def test_attention_of_sglang(card, told, page, kept):
+    """By GPU, or as it is told: pages of its size, and MiB of a workspace outside the static fraction."""
+    found = serve("llama-3.2-1b", "sglang", hardware={"accelerator": card}, **told)
+    assert found.job.options.page == page
+    assert sum(each.bytes for each in found.ledger.entries if each.title == "workspace of attention") == kept * MiB
+    assert found.pool.tokens % page == 0
 
 
 @pytest.mark.parametrize(
@@ -802,7 +840,7 @@ def test_sglang_by_its_own_rule():
 @pytest.mark.parametrize(
     ("phase", "version", "reserved"),
     [
-        ("prefill", "0.5.23", 512 + 1.5 * 8192 + 1024 + 1.5 * 1024),
+        ("prefill", "0.5.23", 512 + 1.5 * 8192 + 1024 + 1.5 * 1024 + 1024),
         ("decode", "0.5.23", 512 + 1.5 * 2048 + 1024 + 512 * 2 + 512 * 8 * 4.5 + 2048),
         ("decode", "0.5.13", 512 + 1.5 * 8192 + 1024 + 512 * 2 + 512 * 8 * 4.5),
     ],
@@ -871,9 +909,9 @@ def test_sglang_has_a_pool_for_states():
 
 
 def test_tensorrt_llm_takes_what_is_left():
-    """Nine tenths of what is free after weights, activations and kernels, in blocks of 32 tokens."""
+    """Nine tenths of what is free after weights, activations and kernels, in blocks of 32 tokens; graphs come later."""
     found = serve(engine="tensorrt-llm")
-    rest = found.capacity - (found.ledger.total - found.ledger.sum("KV cache"))
+    rest = found.capacity - (found.ledger.total - found.ledger.sum("KV cache", "CUDA graphs"))
     assert found.ledger.sum("KV cache") == int(0.9 * rest) // (32 * 131_072) * (32 * 131_072)
 
 
@@ -983,7 +1021,7 @@ def test_groups_of_data_parallel_attention(flags, dense, shared, head):
     assert (found.pool.replicas, found.pool.bytes_each) == (4, 61 * 576 * 2)
     assert found.job.options.chunk == 16384 // 4
     reserved = 512 + 1.5 * 16384 + 1024 + 512 * (2 + 4 * 4.5) + (2048 if shared == 1 else 0)
-    reserved += 1.5 * 1024  # graphs of prompts
+    # TensorRT-LLM's kernels attend, with which no prompts are captured.
     assert found.job.options.fraction == round(1 - reserved / (found.job.capacity // MiB), 3)
 
 
@@ -1273,6 +1311,37 @@ def test_which_runner_is_told(told, estimates):
     """Before 0.29 the first one alone estimates graphs; dense networks run in the second one since 0.25."""
     found = serve("qwen3-4b", version="0.26.0", **({} if told is None else {"use_v2_model_runner": told}))
     assert (found.rank.graphs_estimated is not None) == estimates
+
+
+@pytest.mark.parametrize(
+    ("version", "told", "accelerator", "cache", "sizes"),
+    [
+        ("0.8.5", {}, "rtx-4090", "bf16", 67),
+        ("0.8.5", {"use_v1": False}, "rtx-4090", "bf16", 35),
+        ("0.8.5", {}, "rtx-4090", "fp8", 35),
+        ("0.8.5", {}, "h100-sxm-80gb", "fp8", 67),
+        ("0.8.2", {"cpu_offload_gb": 1}, "rtx-4090", "bf16", 35),
+        ("0.8.5", {}, "mi300x", "bf16", 35),
+        ("0.9.2", {}, "mi300x", "bf16", 67),
+    ],
+)
+def test_what_the_former_engine_runs(version, told, accelerator, cache, sizes):
+    """It captures 35 sizes, the present one 67 (engine/arg_utils.py, _is_v1_supported_oracle)."""
+    found = serve(
+        "qwen3-0.6b",
+        hardware={"accelerator": accelerator},
+        version=version,
+        inference={"kv_cache_dtype": cache},
+        **told,
+    )
+    entry = next(each for each in found.ledger.entries if each.title == "captured graphs")
+    assert f"{sizes} captured sizes" in str(entry.text)
+
+
+@pytest.mark.parametrize("version", ["0.7.3", "0.11.0"])
+def test_releases_of_one_engine(version):
+    with pytest.raises(ConfigError, match="both engines"):
+        serve("qwen3-0.6b", version=version, use_v1=True)
 
 
 @pytest.mark.parametrize(("dtype", "each"), [("fp32", 4), ("bf16", 2)])

@@ -142,8 +142,64 @@ fsdp_config:
   fsdp_sharding_strategy: FULL_SHARD
 """
 """accelerate, examples/slurm/fsdp_config.yaml."""
+SWIFT_TOWERS = """\
+NPROC_PER_NODE=2 swift sft --model Qwen/Qwen2.5-VL-7B-Instruct --tuner_type lora --freeze_vit false \\
+    --freeze_aligner false --target_modules all-linear --lora_rank 8 --deepspeed zero2
+"""
+SWIFT_GKD = """\
+NPROC_PER_NODE=4 swift rlhf --rlhf_type gkd --model Qwen/Qwen2.5-7B --teacher_model Qwen/Qwen2.5-14B-Instruct \\
+    --tuner_type full --max_length 2048 --max_completion_length 512 --deepspeed zero3
+"""
+SWIFT_GALORE = "swift sft --model Qwen/Qwen2.5-7B-Instruct --tuner_type full --use_galore true --galore_rank 64\n"
+SWIFT_INFER = (
+    "swift infer --model Qwen/Qwen2.5-7B-Instruct --infer_backend pt --max_batch_size 4 --max_new_tokens 512\n"
+)
+NEMO_1 = """\
+trainer: {devices: 4, num_nodes: 8, precision: bf16}
+exp_manager: {name: megatron_gpt}
+model:
+  micro_batch_size: 16
+  global_batch_size: 512
+  encoder_seq_length: 1024
+  max_position_embeddings: ${.encoder_seq_length}
+  num_layers: 24
+  hidden_size: 1024
+  ffn_hidden_size: 4096
+  num_attention_heads: 16
+  tokenizer: {library: megatron, type: GPT2BPETokenizer}
+  megatron_amp_O2: true
+  optim: {name: distributed_fused_adam}
+"""
+AXOLOTL_GPTQ = """\
+base_model: TheBloke/Llama-2-7B-GPTQ
+gptq: true
+adapter: lora
+lora_r: 8
+sequence_len: 4096
+micro_batch_size: 1
+"""
 
 WANTED = {
+    NEMO_1: {
+        "engine.type": "megatron",
+        "engine.distributed_optimizer": True,
+        "hardware.num_gpus": 32,
+        "training.micro_batch_size": 16,
+        "training.gradient_accumulation_steps": 1,
+        "training.sequence_length": 1024,
+        "training.precision": "bf16-mixed",
+    },
+    AXOLOTL_GPTQ: {"training.quantization": "gptq", "training.adapter.rank": 8},
+    SWIFT_TOWERS: {"training.trainable": ["language-model", "tower", "projector"], "training.adapter.rank": 8},
+    SWIFT_GKD: {
+        "training.method.name": "distill",
+        "training.method.teacher": "Qwen/Qwen2.5-14B-Instruct",
+        "training.sequence_length": 2560,
+        "engine.framework": "ms-swift",
+        "engine.zero_stage": 3,
+    },
+    SWIFT_GALORE: {"training.optimizer.name": "galore", "training.optimizer.rank": 64},
+    SWIFT_INFER: {"engine.type": "transformers", "inference.batch_size": 4, "inference.output_length": 512},
     VERL_MEGATRON: {
         "model": "Qwen/Qwen2-7B-Instruct",
         "engine.type": "megatron",
@@ -656,6 +712,7 @@ dataloader:
 """
 """NeMo Automodel, examples/vlm_finetune/qwen3_5_moe/qwen3_6_35b_lora.yaml, with a dense model."""
 THIRD = {
+    TOWERS: {"training.trainable": ["language-model", "tower"], "training.adapter.rank": 64},
     SWIFT_CLASSES: {
         "training.method.name": "classify",
         "training.micro_batch_size": 3,
@@ -691,7 +748,10 @@ def test_what_a_file_says_is_estimated(text):
     [
         (GENERATES, "which does not train"),
         (MEGATRON_DPO.replace("rlhf_type dpo", "rlhf_type gkd"), "other methods are not supported yet"),
-        (TOWERS, "vision_lora: found True; adapters on towers are not supported yet"),
+        (
+            TOWERS.replace("vision_lora", "use_backbone_lora 8 --x"),
+            "adapters of another rank on the tower are not supp",
+        ),
     ],
 )
 def test_what_is_refused_by_reason(text, words):

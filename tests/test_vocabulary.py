@@ -169,7 +169,6 @@ BAD = {
     "model_name_or_path: a/b\nmax_length: 8\nkl_coef: 0.1\n": "a key of TRL's PPO, which is not supported yet; the closest is --method ppo",
     "python x/bco.py --model_name_or_path a/b --bf16": "bco is not supported yet",
     "swift rlhf --rlhf_type ppo --model a/b --tuner_type lora": "rlhf_type: found 'ppo'",
-    "swift infer --model a/b": "supported for `swift deploy` and `swift infer`",
     "swift export --model a/b": "which does not train",
     "megatron rlhf --rlhf_type gkd --model a/b": "rlhf_type: found 'gkd'",
     "megatron sft --model a/b --task_type prm": "task_type: found 'prm'",

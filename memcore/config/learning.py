@@ -377,7 +377,7 @@ class Method(Section, path="training.method", shorthand="name"):
         "Teacher",
         "Frozen model whose logits the trained one learns from; it has the same vocabulary.",
         flag="teacher",
-        engines=("none", "ddp", "fsdp"),
+        engines=("none", "ddp", "fsdp", "deepspeed"),
         advanced=True,
     )
     reward_model = setting(

@@ -54,7 +54,7 @@ NEEDS: Mapping[str, Need] = {
     Training.method.completion_length: Need(Training.method.name, ("grpo",)),
     Training.method.rollout_share: Need(Training.method.name, ("grpo",)),
     Training.method.teacher: Need(Training.method.name, ("distill",)),
-    Training.method.reward_model: Need(Training.method.name, ("ppo",)),
+    Training.method.reward_model: Need(Training.method.name, ("grpo", "ppo")),
     Training.quantization: _ADAPTED,
     **{str(path): need for path, need in OF_ADAPTERS.items()},
     Training.adapter.target_parameters: Need(EXPERTS, (ANY,)),

@@ -75,8 +75,8 @@ _BEGINS_A_WORD = re.compile(rf"{_TICKED.pattern}|{_PLACEHOLDER.pattern}")
 _ARRAY = re.compile(r'"\$(?:\{\w{1,200}\[[@*]\]\}|@|\{@(?::\d{1,2})?\})"')
 """All words of an array, which count where it is assigned, or of what a script is given: no word at all if none."""
 _VALUE = re.compile(r"""[^"'$]+""")
-_NEXT_LINE = re.compile(r"[`^]\n")
-"""How a line goes on in PowerShell and in batch files."""
+_NEXT_LINE = re.compile(r"(?:\\[ \t]*(?:#[^\n]*)?|[`^])\n")
+"""How a line goes on in a shell, also where spaces or a comment follow by mistake, in PowerShell and in batch files."""
 _LINES = re.compile(r"[^$]+")
 _SILENT = frozenset(
     {".", ":", "[", "[[", "break", "case", "cd", "chmod", "continue", "cp", "curl", "do", "done", "echo", "esac",
@@ -198,11 +198,11 @@ class _Script:
         """The whole text."""
         while self.at < len(self.text):
             sign = self.text[self.at]
-            if sign == "\\" and self.text[self.at + 1 : self.at + 2] == "\n":
-                self.at += 2
+            next_line = _NEXT_LINE.match(self.text, self.at)
+            if next_line:
+                self.at = next_line.end()
             elif sign in " \t\r":
                 self.at += 1
-                self.at += 2 * bool(_NEXT_LINE.match(self.text, self.at))
             elif sign == "#":
                 self._skip_line()
             elif sign in "<`" and _BEGINS_A_WORD.match(self.text, self.at):

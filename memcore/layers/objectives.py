@@ -222,6 +222,49 @@ def _jensen(student: Tensor, teacher: Tensor) -> Tensor:
     return loss
 
 
+def _in_chunks(step: Step, batch: Batch, outputs: Outputs, objective: Objective) -> tuple[Tensor, object]:
+    """Return the generalized Jensen-Shannon divergence from a frozen teacher, computed 512 tokens at a time.
+
+    What chunks save for the backward pass is counted of all tokens; what a chunk alone has is small next to it. Source:
+    ms-swift 4.5, rlhf_trainers/gkd_trainer.py (`compute_loss`), gkd_loss.py (`gkd_loss`, `jsd_loss`).
+    """
+    tape = step.tape
+    student = _forward(step, batch, outputs, objective)
+    step.tape.enter("loss", "teacher")
+    with tape.no_grad():
+        passing = new(tape, ("tf",), "bool", "teacher_forward")
+        teacher = like(student, "linear", step.recipe.precision.autocast or step.recipe.precision.compute)
+        del passing
+        teacher = to(teacher, student.dtype)
+    step.tape.enter("loss", "objective")
+    with tape.at("loss"):
+        loss = _summed_chunks(student, teacher)
+    return loss, (student, teacher)
+
+
+def _summed_chunks(student: Tensor, teacher: Tensor) -> Tensor:
+    """`gkd_loss`: both models' logits are selected and divided by a temperature; gradients of slices add up."""
+    tape, shape, dtype = student.tape, student.shape, student.dtype
+    own = _chosen(student)
+    with tape.no_grad():
+        theirs = scale(_chosen(teacher), "div")
+    tempered = scale(own, "div")
+    of_each = ("log_softmax", "logsumexp", "exp", "exp", "sub")
+    """The student's log-probabilities, the mixture's, both probabilities, and the difference that one multiplies."""
+    kept = [new(tape, (2, *shape), dtype, "cat"), *(new(tape, shape, dtype, rule) for rule in of_each)]
+    loss = new(tape, (), dtype, "sum")
+
+    def gradients(given: list[Tensor | None], saved: list[Tensor]) -> list[Tensor | None]:
+        found = new(tape, shape, dtype, "log_softmax_backward")
+        slice_of_one = new(tape, shape, dtype, "log_softmax_backward")
+        del slice_of_one
+        return [found]
+
+    attach([loss], [tempered], save(tape, *kept), gradients)
+    del own, theirs, tempered, kept
+    return loss
+
+
 def _mixed(terms: list[Tensor]) -> Tensor:
     """`torch.logsumexp(torch.stack(terms), dim=0)`; the list, which nobody else has, goes once it is stacked."""
     own = terms[0]
@@ -328,6 +371,7 @@ def _chosen(logits: Tensor) -> Tensor:
 
 _TAUGHT: Mapping[str, Callable[[Step, Batch, Outputs, Objective], tuple[Tensor, object]]] = {
     "jensen": _generalized,
+    "jensen-in-chunks": _in_chunks,
     "forward-kl": _forward_kl,
 }
 """Losses of all logits at once next to a teacher's, by the name that a method gives them."""

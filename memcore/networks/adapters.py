@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from memcore.networks.adapter_shapes import SHAPES, Numbers, bases, frozen_tensors, tensors
-from memcore.networks.network import Layer, Model, Network, with_layers
+from memcore.networks.network import Layer, Model, Network, Tower, with_layers
 from memcore.networks.parts import Attention, Experts
 from memcore.networks.weights import Linear, Weight
 from memcore.records import dataclass
@@ -48,6 +48,8 @@ class Adapter:
     """Those of them that stand for two matrices, whose rank is twice as large."""
     divided: bool = False
     """Tensor-parallel ranks share the rank of each, too."""
+    outside: tuple[str, ...] = ()
+    """Of `SEEING`: parts next to the language model whose linear layers are adapted too."""
 
     def numbers(self, part: Linear, sizes: Mapping[str, int]) -> Numbers:
         """Return what decides the shapes next to a linear layer."""
@@ -173,7 +175,11 @@ def has_prefix(part: object) -> bool:
 def adapted(model: Model, adapter: Adapter) -> Model:
     """Freeze a model and add its adapters."""
     network = model.network
-    changed = replace(with_layers(network, lambda layer: _adapted(layer, adapter, model.sizes)), adapted=True)
+    changed = replace(
+        with_layers(network, lambda layer: _adapted(layer, adapter, model.sizes)),
+        adapted=True,
+        towers=tuple(_adapted_tower(tower, adapter, model.sizes) for tower in network.towers),
+    )
     if around(network)[1] in adapter.targets:
         changed = replace(
             changed,
@@ -182,6 +188,38 @@ def adapted(model: Model, adapter: Adapter) -> Model:
             ),
         )
     return replace(model, network=changed, sizes={**model.sizes, "ra": adapter.rank})
+
+
+def _adapted_tower(tower: Tower, adapter: Adapter, sizes: Mapping[str, int]) -> Tower:
+    """Return a tower and its projector with the adapters that `adapter.outside` asks for."""
+    if "tower" in adapter.outside:
+        tower = with_layers(tower, lambda layer: _adapted(layer, adapter, sizes))
+    outer = [
+        _adapted(Linear(each.name.removesuffix(".weight"), each.outer, each.inner), adapter, sizes)
+        for each in tower.outer_weights
+        if each.linear and each.kind in adapter.outside
+    ]
+    found = tuple(each for each in outer if each.adapter_dtype is not None)
+    added = {each.name: [weight for weight in each.weights("") if weight.kind == "adapter"] for each in found}
+    idle = (each.name for name, weights in added.items() if f"{name}.weight" in tower.idle for each in weights)
+    return replace(
+        tower,
+        outer_weights=(*tower.outer_weights, *(each for weights in added.values() for each in weights)),
+        outer_adapted=found,
+        idle=tower.idle | {*idle},
+    )
+
+
+def outside_names(network: Network, parts: Collection[str]) -> list[str]:
+    """Return the last parts of the names of linear layers in towers (`tower`) and projectors (`projector`)."""
+    found: dict[str, None] = {}
+    for tower in network.towers:
+        runs = tower.runs if "tower" in parts else ()
+        names = [each.name for run in runs for layer in run for each in _linears(layer)]
+        outer = [each for each in tower.outer_weights if each.linear and each.kind in parts]
+        names += [each.name.removesuffix(".weight") for each in outer]
+        found |= dict.fromkeys(name.rpartition(".")[2] for name in names)
+    return list(found)
 
 
 def linear_names(network: Network) -> list[str]:

@@ -72,7 +72,9 @@ class Layer:
             found.sort(key=self._place)
         if self.precise:
             found = [replace(weight, precise=True) for weight in found]
-        return tuple(found if self.kind is None else (replace(weight, kind=self.kind) for weight in found))
+        if self.kind is None:
+            return tuple(found)
+        return tuple(each if each.kind == "adapter" else replace(each, kind=self.kind) for each in found)
 
     def _place(self, weight: Weight) -> int:
         places = (place for place, name in enumerate(self.order) if weight.name.startswith(f"{name}."))
@@ -150,6 +152,8 @@ class Tower:
     """The runs after which its hidden states go on to the decoder; layers after the last of them learn nothing."""
     outer_weights: tuple[Weight, ...] = ()
     """Its parameters outside the layers, by full name, those of the projector last."""
+    outer_adapted: tuple[Linear, ...] = ()
+    """Linear layers among these that have an adapter, by full name."""
     idle: frozenset[str] = frozenset()
     """Those of them whose results are not used, so that no gradient reaches them."""
     units: tuple[str, ...] = ()

@@ -37,6 +37,8 @@ class Weight:
     """The axis that FSDP shards."""
     precise: bool = False
     """It has no copy in 8 bits where others have."""
+    linear: bool = False
+    """It is the matrix of a linear layer that stands outside a tower's layers."""
 
     @property
     def stored_axes(self) -> tuple[Shape, ...]:

@@ -7,6 +7,8 @@
 
 - `read`: weights of the fullest rank but for tables that are looked up; of routed experts the share that the tokens of
   a step choose, each at random: 1 - (1 - chosen / all) ^ users.
+- Groups of data-parallel attention read experts for the tokens of all groups, which gather them for every layer and
+  give each group its own back.
 - `cached`: keys and values of all sequences of a replica at the length that is asked for; recurrent states are read and
   written.
 - `products`: of the tokens, over the rate that large products reach (`memcore.questions.roofline.Roofline`); `tiles`:
@@ -38,12 +40,16 @@ BOARD_SPREAD = (0.75, 1.8)
 """The same where GPUs sum over PCIe, of which boards give a GPU 4 to 16 lanes."""
 LAUNCH_SPREAD = (0.4, 2.2)
 """The same of kernels that the host starts one by one: hosts differ by that much."""
+GROUPS_SPREAD = (0.5, 2.2)
+"""The same of data-parallel attention within a node (assumed: no published rate of it is known)."""
 HOST_SPREAD = (0.6, 1.7)
 """The same of weights that the host reads: `Roofline.host_memory` stands for two channels of DDR4 as of DDR5."""
 FIRST_SPREAD = (0.6, 2.2)
 """The same of first tokens: what else a server does at that moment is rarely said."""
 _HANDLING = 10e-3
 """Seconds until a request is scheduled and its first token is on its way, as short prompts have it."""
+_NODE = 8
+"""GPUs that reach each other over the links that are counted."""
 _NEAR = 12e-6
 """Seconds of a sum of few bytes over fast links, in a server's own kernel (assumed); over others NCCL's."""
 _FORWARD = 0.6
@@ -136,9 +142,16 @@ def _unknown(found: ServingEstimate, pace: Pace) -> str | None:
         return "pace-unknown-tokens"
     if basics.speculation or basics.draft:
         return "pace-unknown-speculation"
-    if layout.pipeline > 1 or layout.context > 1 or (layout.data > 1 and job.model.has_experts):
+    shared = layout.data == _groups(found) and job.num_gpus <= _NODE
+    if layout.pipeline > 1 or layout.context > 1 or (layout.data > 1 and job.model.has_experts and not shared):
         return "pace-unknown-layout"
     return _unknown_mixer(found, pace) or pace.uncovered(job)
+
+
+def _groups(found: ServingEstimate) -> int:
+    """Return how many groups of ranks have requests of their own, and experts together."""
+    layout = found.job.basics.layout
+    return (layout.experts or layout.tensor) // layout.tensor
 
 
 def _unknown_mixer(found: ServingEstimate, pace: Pace) -> str | None:
@@ -189,7 +202,7 @@ def _step(found: ServingEstimate, pace: Pace, users: int, length: int) -> Range:
     rates, bits, late, kernels = roofline_for(job.config), _narrow(found), _is_late(row), pace.on(row)
     bandwidth, rate = kernels.share * rates.memory, rates.flops * rates.flops_efficiency
     reads, work = (pace.reads(job) if pace.reads else _reads(found)), work_of(job.model, 1)
-    chosen = 1 - (1 - work.density) ** users if work.density else 1.0
+    chosen = 1 - (1 - work.density) ** (users * _groups(found)) if work.density else 1.0
     read = reads.device + chosen * reads.experts
     products = work.products * users / job.basics.layout.tensor / rate / (2 if bits == 8 and late else 1)
     tiles = read * (120 if bits == 4 else 64) / rate if pace.rows and (row.major or 0) > _UNTILED else 0.0
@@ -208,6 +221,8 @@ def _factors(found: ServingEstimate, pace: Pace, rates: Roofline) -> tuple[float
     """Return the multiples of what is expected between which published steps of a job's kind are."""
     over_boards = found.job.basics.layout.tensor > 1 and rates.link <= rates.host
     low, high = BOARD_SPREAD if over_boards else STEP_SPREAD
+    if _groups(found) > 1:
+        low, high = min(low, GROUPS_SPREAD[0]), max(high, GROUPS_SPREAD[1])
     if pace.recurrent is not None and _count(found, SpecialMixer):
         low, high = min(low, pace.recurrent[0]), max(high, pace.recurrent[1])
     return low, high
@@ -236,8 +251,9 @@ def _cached(found: ServingEstimate, length: int) -> float:
 
 
 def _sum(found: ServingEstimate, rates: Roofline, tokens: int) -> float:
-    """Return seconds in which tensor-parallel ranks sum the hidden states of some tokens."""
-    ranks = found.job.basics.layout.tensor
+    """Return seconds in which ranks sum the hidden states of some tokens of each group, or gather all groups'."""
+    groups = _groups(found)
+    ranks, tokens = found.job.basics.layout.tensor * groups, tokens * groups
     if ranks == 1:
         return 0.0
     near = rates.link > rates.host

@@ -20,7 +20,7 @@ from memcore.formats.values import TORCH_DTYPES
 from memcore.formats.yaml import read_yaml
 from memcore.messages import Message, joined
 from memcore.networks.catalog import named
-from memcore.servers import positions
+from memcore.servers import captured_flags, positions
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.vllm.settings import VllmSettings
 from memcore.serving.formats import IS_GGUF
@@ -201,7 +201,7 @@ def _vllm(found: Mapping[str, Any]) -> Normalized:
     normalized, notes = _transferred(_processed(_pictured(_prefilled(_captured(normalized)))))
     normalized, why = _run(normalized)
     normalized, reach = positions.stretched(normalized, positions.VLLM)
-    slots = _with_slots(normalized)
+    slots = _with_slots(normalized, _SLOTS, 1)
     drafted, further = _drafted(normalized)
     return drafted, (*notes, *why, *reach, *slots, *further)
 
@@ -368,15 +368,22 @@ def _prefilled(normalized: dict[str, Any]) -> dict[str, Any]:
     return normalized
 
 
-_LORA, _SLOTS = "--enable-lora", ("--max-loras", "--max-lora-rank")
+_LORA, _PATHS, _SLOTS = "--enable-lora", "--lora-paths", ("--max-loras", "--max-lora-rank")
+_BATCH_SLOTS = ("--max-loras-per-batch", "--max-lora-rank", "--lora-target-modules")
+_USUAL_SLOTS = 8
+"""Adapters of a batch in SGLang (srt/server_args.py, `max_loras_per_batch`)."""
 
 
-def _with_slots(normalized: dict[str, Any]) -> tuple[Message, ...]:
-    """Count slots of adapters only where there are any (engine/arg_utils.py, `create_engine_config`)."""
-    if normalized.pop(_LORA, False) is not False:
-        normalized.setdefault(_SLOTS[0], 1)
+def _with_slots(normalized: dict[str, Any], names: tuple[str, ...], usual: int) -> tuple[Message, ...]:
+    """Count slots of adapters, of which there are `usual` ones unasked, only where there are any.
+
+    Sources: vllm, engine/arg_utils.py (`create_engine_config`); sglang, srt/arg_groups/lora_hook.py.
+    """
+    asked, paths = normalized.pop(_LORA, None), normalized.pop(_PATHS, None)
+    if asked or (asked is None and paths):
+        normalized.setdefault(names[0], usual)
         return ()
-    lone = [name for name in _SLOTS if normalized.pop(name, None) is not None]
+    lone = [name for name in names if normalized.pop(name, None) is not None]
     return (Message("no adapter is set, so {} has no effect", joined(", ", lone)),) if lone else ()
 
 
@@ -468,6 +475,8 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
     if "*" in found:
         found = {"--model-path": found["*"], **found}
     normalized = _named(found, "SGLang", "--model-path")
+    if _DECODING in normalized:  # whose tables captured graphs read
+        normalized[_ATTENTION] = normalized.pop(_DECODING)
     cache = str(normalized.get("--kv-cache-dtype"))
     if cache in _SGLANG_CACHES:
         normalized["--kv-cache-dtype"] = _SGLANG_CACHES[cache]
@@ -478,12 +487,19 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
         normalized.setdefault(_ALL_TO_ALL, "deepep")
     if normalized.get(_ALL_TO_ALL) in ("deepep", "flashinfer"):
         normalized[_EXPERTS] = True
-    normalized, reach = positions.stretched(normalized, positions.SGLANG)
-    shared = (*same_bytes(normalized, *_EP), *reach)
+    normalized, reach = positions.stretched(captured_flags.captured(normalized), positions.SGLANG)
+    slots = _with_slots(normalized, _BATCH_SLOTS, _USUAL_SLOTS)
+    shared = (*same_bytes(normalized, *_EP), *reach, *slots)
+    proposed, notes = _proposed(normalized)
+    return proposed, (*shared, *notes)
+
+
+def _proposed(normalized: dict[str, Any]) -> Normalized:
+    """How tokens are proposed (arg_groups/speculative_hook.py)."""
     algorithm = str(normalized.get("--speculative-algorithm", "")).upper()
     draft = next((normalized.pop(name) for name in _DRAFTS if name in normalized and algorithm != "STANDALONE"), None)
     if not algorithm:
-        return normalized, shared
+        return normalized, ()
     own = algorithm == "EAGLE" and draft is None  # the checkpoint's own layers
     normalized["--speculative-algorithm"] = "NEXTN" if own else algorithm
     steps = normalized.pop("--speculative-num-steps", None)
@@ -493,11 +509,10 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
         normalized.pop("--speculative-num-draft-tokens", None)
     elif isinstance(many := normalized.pop("--speculative-num-draft-tokens", None), int):
         normalized["*drafted"] = many - 1  # the last token is verified with them
-    if draft is None:
-        return normalized, shared
-    return normalized, (*shared, _taken("--speculative-draft-model-path", draft, algorithm))
+    return normalized, () if draft is None else (_taken("--speculative-draft-model-path", draft, algorithm),)
 
 
+_ATTENTION, _DECODING = "--attention-backend", "--decode-attention-backend"
 _GROUPS = ("--attn-dp-size", "--attention-data-parallel-size")
 _EP = ("--ep-size", "--ep", "--expert-parallel-size")
 _ALL_TO_ALL, _EXPERTS = "--moe-a2a-backend", "*experts"
@@ -514,6 +529,7 @@ _NO_FLAGS = frozenset(
         VllmSettings.compile_cache,
         VllmSettings.flashinfer_sampler,
         VllmSettings.estimate_cudagraphs,
+        VllmSettings.use_v1,
         VllmSettings.use_v2_model_runner,
         VllmSettings.cudagraph_mode,
         VllmSettings.videos_per_sequence,
@@ -577,6 +593,7 @@ VLLM = Tool(
             values={True: 1, False: 0}),
         Key(path=VllmSettings.estimate_cudagraphs, name="*env.VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
             values={True: 1, False: 0}),
+        Key(path=VllmSettings.use_v1, name="*env.VLLM_USE_V1", values={True: 1, False: 0}),
         Key(path=VllmSettings.use_v2_model_runner, name="*env.VLLM_USE_V2_MODEL_RUNNER",
             values={True: 1, False: 0}),
         *_reach(positions.VLLM),
@@ -606,7 +623,8 @@ VLLM = Tool(
 
 _RENAMED = frozenset({
     SglangSettings.mamba_ssm_dtype, SglangSettings.mamba_radix_cache_strategy, SglangSettings.cuda_graph_max_bs,
-    SglangSettings.deepep_dispatch_tokens,
+    SglangSettings.deepep_dispatch_tokens, SglangSettings.cuda_graph_sizes, SglangSettings.prefill_cuda_graph,
+    SglangSettings.prefill_graph_tokens,
 })  # fmt: skip
 """Settings that SGLang has under other names, or in other words."""
 
@@ -645,7 +663,12 @@ SGLANG = Tool(
         *_reach(positions.SGLANG),
         Key(path=SglangSettings.mamba_ssm_dtype, name="--mamba-ssm-dtype", values=TORCH_DTYPES),
         Key(path=SglangSettings.mamba_radix_cache_strategy, name=_STRATEGY, also=("--mamba-scheduler-strategy",)),
-        Key(path=SglangSettings.cuda_graph_max_bs, name="--cuda-graph-max-bs-decode", also=("--cuda-graph-max-bs",)),
+        Key(path=SglangSettings.cuda_graph_max_bs, name=captured_flags.LARGEST[0], also=captured_flags.LARGEST[1:]),
+        Key(path=SglangSettings.cuda_graph_sizes, name=captured_flags.SIZES),
+        Key(path=SglangSettings.prefill_cuda_graph, name=captured_flags.PROMPTS, values=captured_flags.KINDS),
+        Key(path=SglangSettings.prefill_graph_tokens, name=captured_flags.LONGEST),
+        Key(path=Inference.max_loras, name=_BATCH_SLOTS[0]),
+        Key(path=Inference.max_lora_rank, name=_BATCH_SLOTS[1]),
         Key(path=SglangSettings.deepep_dispatch_tokens, name="*env.SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
         *(each for each in _own(SglangSettings, "") if each.path not in _RENAMED),
         Key(path=ServerSettings.enable_expert_parallel, name=_EXPERTS),
@@ -661,7 +684,12 @@ SGLANG = Tool(
         "--speculative-num-draft-tokens",
         "--speculative-eagle-topk",
         *_EP,
+        *captured_flags.FLAGS,
+        _DECODING,
+        _LORA,
+        _PATHS,
     ),
+    alongside={_BATCH_SLOTS[0]: (_LORA, True)},
     unsaid={Parallelism.tensor_parallel_size: 1},
     vocabulary=("sglang",),
     abbreviates=True,

@@ -173,7 +173,7 @@ class Inference(Section, path="inference"):
         "LoRA slots",
         "LoRA adapters in GPU memory at the same time.",
         flag="max-loras",
-        engines=("vllm",),
+        engines=("vllm", "sglang"),
         default="none",
         advanced=True,
     )
@@ -183,7 +183,7 @@ class Inference(Section, path="inference"):
         "Highest adapter rank; every LoRA slot has this size.",
         flag="max-lora-rank",
         former="lora-rank",
-        engines=("vllm",),
+        engines=("vllm", "sglang"),
         default="16",
         advanced=True,
     )

@@ -34,7 +34,7 @@ PREDICTING: Mapping[str, tuple[str, int]] = {
     **dict.fromkeys(
         (
             *("deepseek_v3", "deepseek_v32", "deepseek_v4", "glm4_moe"),
-            *("glm4_moe_lite", "glm_moe_dsa", "ernie4_5_moe", "mimo", "glm5_next"),
+            *("glm4_moe_lite", "glm_moe_dsa", "ernie4_5_moe", "mimo", "glm5_next", "nemotron_h"),
         ),
         ("num_nextn_predict_layers", 1),
     ),
@@ -92,6 +92,15 @@ def _attending(model: Model) -> Layer | None:
     return next(reversed(windows or compressing), None)
 
 
+def _routing(model: Model) -> Experts | None:
+    """Return the last experts of a model whose layers have one part each.
+
+    Nemotron-3's further layers are an attention and experts (`mtp_hybrid_override_pattern`).
+    """
+    found = [ffn for layer in layer_order(model) for ffn in layer.ffns if isinstance(ffn, Experts)]
+    return found[-1] if found else None
+
+
 def speculation(method: str, tokens: int, model: Model, text: Mapping[str, Any], stored: Stored | None) -> Speculation:
     """Return what a method adds to a model."""
     layers = 1
@@ -101,6 +110,8 @@ def speculation(method: str, tokens: int, model: Model, text: Mapping[str, Any],
         layers = found if isinstance(found, int) and found > 0 else usual
     attends = method in ("mtp", "eagle", "eagle3", "dflash")
     layer, wide, sizes = _attending(model) if attends else None, 0, {}
+    if layer is not None and method == "mtp" and not layer.ffns:
+        layer = replace(layer, feed_forward=_routing(model))
     if layer is not None and method == "dflash" and any(_gated(mixer) for mixer in layer.mixers):
         layer = replace(layer, mixer=_ungated(layer.mixer))
         sizes = {**_PLAIN, "k": model.sizes["k"] * model.sizes["d"] // _PLAIN["d"]}

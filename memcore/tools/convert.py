@@ -410,7 +410,6 @@ def _tells(found: Mapping[str, Any], key: str, values: str) -> bool:
 
 
 _COMPOSED: Mapping[str, str] = {
-    "exp_manager": "NeMo 1 configs are not supported yet; describe the job with flags and --engine megatron",
     "recipe_args.target_model_name_or_path": "NeMo Automodel trains a draft model for speculative decoding with it, "
     "which is not supported yet; to serve the model with one, set --speculative-method and --draft",
     "defaults": "Hydra composes these files into one; "
@@ -433,6 +432,7 @@ def _listed(value: Any) -> Any:
 
 
 _FILES = re.compile(r"(?<!\S)[\w./$-]{1,200}\.(?:ya?ml|toml)(?!\S)")
+_SHELLS = ("bash", "sh")
 _FILE_FLAGS = ("--job.config_file", "--config_file", "--config", "--config-file", "--recipe", "config")
 _ELSE = re.compile(r"\bpython|\.py\b|\b(?:torchrun|deepspeed|accelerate)\b")
 """Programs whose flags are a script's own."""
@@ -455,9 +455,6 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
     for tool in TOOLS.values():
         if any(prefix in program for prefix in tool.prefixes):
             return tool
-    first = next(iter(_COMPOSED))
-    if any(name.startswith(f"{first}.") for name in found):
-        raise UnsupportedError(first, _COMPOSED[first])
     known = _tool_by_key(syntax, found) or _by_flags(found)
     if known is not None:
         return known
@@ -465,6 +462,8 @@ def _recognized(syntax: str, found: Mapping[str, Any]) -> Tool:
         if name in found:
             raise UnsupportedError.of_value(name, _listed(found[name]), why)
     files = list(dict.fromkeys(_FILES.findall(f"{program} {found.get('*', '')}")))
+    if program.rpartition(" ")[2] in _SHELLS:
+        files += [each for each in str(found.get("*", "")).split()[:1] if each.endswith(".sh")]
     files += [value for name, value in found.items() if name in _FILE_FLAGS and isinstance(value, str)]
     if files:
         raise ElsewhereError(files, found)

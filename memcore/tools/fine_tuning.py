@@ -439,6 +439,7 @@ AXOLOTL = Tool(
     normalized=of_axolotl,
     written=written("axolotl"),
     meanings=(
+        Meaning(sets={Training.quantization: "gptq"}, keys={"gptq": True}),
         Meaning(sets={Training.fake_quantization: "int8-int4"}, keys=ROUNDED),
         *(
             Meaning(

@@ -40,7 +40,7 @@ from memcore.tools.own_keys import (
 from memcore.tools.pictures import IMPLEMENTATION, on_towers, unprepared, with_unsloth
 from memcore.tools.sharding import SEVERAL, of_packing, of_trl, sharded
 from memcore.tools.targets import targets
-from memcore.tools.towers import FREEZES, TRAINABLE, adapted_too, trained_by_script, trained_parts
+from memcore.tools.towers import FREEZES, TRAINABLE, adapted_parts, reached, trained_by_script, trained_parts
 
 PRECISION, REENTRANT = "*precision", "*reentrant"
 OFFLOADED, LOSS, LIGER = "*offloaded", "*loss", "*liger_kernels"
@@ -141,7 +141,9 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
     elif found.get("adapter") is None:
         normalized |= trained_parts("axolotl", normalized, found.get("base_model"))
     _axolotl_targets(normalized, found.get("base_model"))
-    return normalized, tuple(said)
+    named = found.get("lora_target_modules") or (is_set(found.get("lora_target_linear")) and "all-linear")
+    near = reached("lora_target_modules", named, found.get("base_model")) if found.get("adapter") else ()
+    return normalized, (*said, *near)
 
 
 def _axolotl_targets(normalized: dict[str, Any], model: object) -> None:
@@ -253,7 +255,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
         rank = normalized.pop("oft_rank", 0)
         normalized = {"oft_target": "all", **normalized, **({"lora_rank": rank} if rank else {})}
     if kind != "full":
-        notes = (*notes, *adapted_too("llama-factory", normalized, found.get("model_name_or_path")))
+        normalized |= adapted_parts("llama-factory", normalized, found.get("model_name_or_path"))
     with_projections(normalized)
     with_width(normalized)
     of_bitsandbytes(normalized)

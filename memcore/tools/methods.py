@@ -246,7 +246,8 @@ _TYPES: Mapping[str, str] = {
     "dpo": "dpo", "kto": "kto", "orpo": "orpo", "cpo": "cpo", "simpo": "simpo", "rm": "reward", "grpo": "grpo",
 }  # fmt: skip
 SWIFT_KEYS = (*_CONSUMED, "sleep_level", "ref_model", "vllm_max_model_len", "offload_model", "offload_optimizer",
-              "reward_model", "reward_model_plugin")  # fmt: skip
+              "reward_model", "reward_model_plugin", "teacher_model", "teacher_deepspeed", "offload_teacher_model",
+              "lmbda", "seq_kd", "response_length", "max_new_tokens", "gkd_logits_topk", "sft_alpha")  # fmt: skip
 
 
 _RANKED: Mapping[str, str] = {
@@ -276,7 +277,7 @@ def _by_samples(found: Mapping[str, Any]) -> Told:
 def of_swift_method(found: Mapping[str, Any]) -> Told:
     """ms-swift's `rlhf_type`, which is dpo for `swift rlhf` where none is said.
 
-    Raises UnsupportedError for PPO and distillation.
+    Raises UnsupportedError for PPO.
     """
     program, task = str(found.get("", "")), str(found.get("task_type", "causal_lm"))
     if task == "seq_cls" and "rlhf_type" not in found and "rlhf" not in program:
@@ -291,9 +292,10 @@ def of_swift_method(found: Mapping[str, Any]) -> Told:
     if kind is None:
         return _by_samples(found) if not program and _SAMPLES in found else ({}, ())
     if kind not in _TYPES:
-        closest = {"gkd": "--method distill", "ppo": "--method ppo"}.get(str(kind))
-        if closest is not None:
-            message = Message("its loss is not supported yet; the closest is {}", closest)
+        if kind == "gkd":
+            return _of_swift_gkd(found)
+        if kind == "ppo":
+            message = Message("its loss is not supported yet; the closest is {}", "--method ppo")
             raise UnsupportedError.of_value("rlhf_type", kind, message)
         raise _refuse("rlhf_type", kind, _TYPES)
     plain: dict[str, Any] = {METHOD: _TYPES[str(kind)]}
@@ -316,6 +318,37 @@ def _of_swift_grpo(found: Mapping[str, Any], plain: dict[str, Any], *, adapted: 
     return {**plain, **more, "max_length": prompt + more[COMPLETION]}, (*given, *notes)
 
 
+_NO_TEACHER = "a teacher that is the model itself, or behind a server, is not supported yet"
+
+
+def _of_swift_gkd(found: Mapping[str, Any]) -> Told:
+    """Distillation from a frozen teacher, of answers that the model generates itself unless `lmbda` is 0.
+
+    Source: ms-swift 4.5, rlhf_trainers/gkd_trainer.py, arguments/rlhf_args.py (`lmbda` 0.5, `max_completion_length`).
+    """
+    teacher = found.get("teacher_model")
+    if not teacher or teacher == found.get("model"):
+        raise UnsupportedError("teacher_model", _NO_TEACHER)
+    if is_set(found.get("use_liger_kernel")):
+        message = "with GKD, Liger's loss is not supported yet; without it, all logits are counted"
+        raise UnsupportedError.of_value("use_liger_kernel", found["use_liger_kernel"], message)
+    if is_set(found.get("offload_teacher_model")):
+        raise UnsupportedError.of_value("offload_teacher_model", True, "a teacher in host memory is not supported yet")
+    plain: dict[str, Any] = {METHOD: "distill", "*framework": "ms-swift", "*teacher": teacher}
+    notes: tuple[str, ...] = ("the loss is counted over all tokens, although the trainer leaves out prompts",)
+    if found.get("lmbda", 0.5):
+        answer = next((found[name] for name in _ANSWERS if name in found), 512)
+        prompt = _tokens(found.get("max_length"), _PROMPT)
+        whole = prompt if is_open(prompt) else prompt + _tokens(answer, 512)
+        plain["max_length"] = whole
+        notes = (*notes, "only the update is counted, not generation")
+    shards = found.get("deepspeed")
+    if found.get("teacher_deepspeed", shards) != shards:
+        notes = (*notes, "teacher_deepspeed: the teacher is counted as sharded as the model is")
+    return plain, notes
+
+
+_ANSWERS = ("response_length", "max_new_tokens", "max_completion_length")
 _RL: Mapping[str, str] = {
     "dpo": "dpo", "ipo": "dpo", "kto": "kto", "orpo": "orpo", "simpo": "simpo", "grpo": "grpo", "gdpo": "grpo",
 }  # fmt: skip

@@ -62,29 +62,36 @@ _PROJECTED: Mapping[str, Mapping[bool, str]] = {
     "apollo": {False: "apollo_adamw"},
 }
 """Optimizers of projected gradients, with moments in 8 bits or not."""
-_AS_USUAL: Mapping[str, str] = {"target": "all", "proj": "random", "proj_type": "std"}
+_FACTORY_PROJECTS: Mapping[str, object] = {
+    "galore_target": "all", "apollo_target": "all", "apollo_proj": "random", "apollo_proj_type": "std",
+}  # fmt: skip
+SWIFT_PROJECTS: Mapping[str, object] = {
+    "galore_target_modules": None, "galore_with_embedding": False, "galore_quantization": False,
+}  # fmt: skip
+"""ms-swift's (4.5, arguments/tuner_args.py: `galore_*`; optimizers/galore/utils.py)."""
 
 
-def with_projections(normalized: dict[str, Any]) -> None:
+def with_projections(
+    normalized: dict[str, Any], supported: Mapping[str, object] = _FACTORY_PROJECTS, rank: int = 16
+) -> None:
     """GaLore's or APOLLO's optimizer on all linear layers, in the backward pass where it works layer by layer.
 
-    Source: LLaMA-Factory 0.9.6, train/trainer_utils.py (`_create_galore_optimizer`, `_create_apollo_optimizer`),
-    hparams/finetuning_args.py.
+    `supported`: keys that have one supported value. Source: LLaMA-Factory 0.9.6, train/trainer_utils.py
+    (`_create_galore_optimizer`, `_create_apollo_optimizer`), hparams/finetuning_args.py.
     """
     for name, optimizers in _PROJECTED.items():
         said = {key: normalized.pop(key) for key in [*normalized] if key.startswith(f"{name}_")}
         if not is_set(normalized.pop(f"use_{name}", False)):
             continue
-        for part, usual in _AS_USUAL.items():
-            given = said.get(f"{name}_{part}", usual)
-            if given != usual and (part == "target" or name != _GALORE):
-                raise UnsupportedError.of_value(f"{name}_{part}", given, Message("supported: {!r}", usual))
+        for key, usual in supported.items():
+            if said.get(key, usual) != usual:
+                raise UnsupportedError.of_value(key, said[key], Message("supported: {!r}", usual))
         optimizer = str(normalized.get("optim", "adamw_torch"))
         own = None if optimizer == "adafactor" else optimizers.get("8bit" in optimizer)
         if own is None:
             known = ", ".join(("adamw_torch", "adamw_8bit")[: len(optimizers)])
             raise UnsupportedError.of_value("optim", optimizer, Message("with {}, supported: {}", f"use_{name}", known))
-        normalized |= {"optim": own, WIDTH: said.get(f"{name}_rank", 16)}
+        normalized |= {"optim": own, WIDTH: said.get(f"{name}_rank", rank)}
         if is_set(said.get(f"{name}_layerwise")):
             normalized[IN_BACKWARD] = True
 
@@ -158,7 +165,8 @@ def of_llava(found: Mapping[str, Any]) -> Mapping[str, Any]:
         found = {"use_flash_attn": True, **found}
     if not is_set(found.get("lora_enable")):
         return found
-    return {"lora_r": 64, "lora_target_modules": "all-linear", **found}
+    rank = {} if "lora_rank" in found else {"lora_r": 64}
+    return {**rank, "lora_target_modules": "all-linear", **found}
 
 
 PICTURE_KEYS = (

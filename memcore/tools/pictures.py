@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from memcore.errors import UnsupportedError
+from memcore.messages import Message, joined
+from memcore.networks.network import LANGUAGE_MODEL
 from memcore.tools.launchers import is_set
+from memcore.tools.towers import TOWER, TRAINABLE, reached, sees
 
 IMPLEMENTATION, EXPANDABLE = "*implementation", "*expandable_segments"
 _OFF = (False, "false", "False", "no", None, 0, "0")
@@ -35,19 +38,29 @@ def with_unsloth(normalized: dict[str, Any]) -> None:
         normalized |= {IMPLEMENTATION: "unsloth", EXPANDABLE: True}
 
 
-def on_towers(normalized: dict[str, Any]) -> tuple[str, ...]:
-    """Return a note on adapters of towers, which are not counted; scripts' own keys for them are refused.
+def on_towers(normalized: dict[str, Any]) -> tuple[Message, ...]:
+    """Say that the tower has adapters too, where a script's own key asks for them; note what else trains in full.
 
-    Raises UnsupportedError for those.
+    Sources: unsloth 2026.7, models/vision.py (`get_peft_regex`); 2U1/Qwen-VL-Series-Finetune, src/params.py
+    (`vision_lora`). Raises UnsupportedError for keys that give the tower's adapters a rank of their own.
     """
-    own = next((name for name in _TOWERS_TOO if normalized.get(name) not in _OFF), None)
+    own = next((name for name in _OF_OWN_RANK if normalized.get(name) not in _OFF), None)
     if own is not None:
-        message = "adapters on towers are not supported yet; leave it out to run without it"
+        message = "adapters of another rank on the tower are not supported yet; leave it out to run without it"
         raise UnsupportedError.of_value(own, normalized[own], message)
-    if is_set(normalized.pop("finetune_vision_layers", False)):
-        return ("finetune_vision_layers: adapters on the tower, and what its backward pass keeps, are not counted",)
-    return ()
+    model, adapted = normalized.get("model_name_or_path"), is_set(normalized.get("use_peft"))
+    if adapted and not {*_TOO, *_FREEZING} & set(normalized):
+        return reached("lora_target_modules", normalized.get("lora_target_modules"), model)
+    asked = [is_set(normalized.pop(name, False)) for name in _TOO]
+    if any(asked) and sees(model):
+        normalized[TRAINABLE] = [LANGUAGE_MODEL, *TOWER]
+    opened = [name for name in _FREEZING if adapted and normalized.get(name) in _OFF[:3]]
+    message = "{}: trains in full next to the adapters, which is not counted"
+    return (Message(message, joined(", ", opened)),) if opened else ()
 
 
-_TOWERS_TOO = ("vision_lora", "use_backbone_lora", "tower_lora")
-"""Keys of widespread scripts (2U1/Qwen-VL-Series-Finetune, src/params.py; InternVL, internvl_chat_finetune.py)."""
+_FREEZING = ("freeze_vision_tower", "freeze_merger", "freeze_projector")
+"""Parts that 2U1's scripts train as they are, without adapters of their own (src/train/train_sft.py)."""
+_TOO = ("finetune_vision_layers", "vision_lora")
+_OF_OWN_RANK = ("use_backbone_lora", "tower_lora")
+"""Keys of widespread scripts (InternVL, internvl_chat_finetune.py)."""

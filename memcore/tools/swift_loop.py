@@ -12,10 +12,11 @@ from memcore.messages import Message, joined
 from memcore.tools.launchers import DEVICES, launched, visible
 from memcore.tools.loops import DEFAULTS, PRECISION, SHARDED, attention_kernel, linear_alone, with_trainer_liger
 from memcore.tools.methods import METHOD, SWIFT_KEYS, of_swift_method
+from memcore.tools.own_keys import SWIFT_PROJECTS, with_projections
 from memcore.tools.sharding import SEVERAL, sharded
 from memcore.tools.swift_releases import of_two
 from memcore.tools.targets import targets
-from memcore.tools.towers import adapted_too, trained_parts
+from memcore.tools.towers import adapted_parts, trained_parts
 
 _USUAL = DEFAULTS["ms-swift"]
 _ZERO_FILES: Mapping[str, tuple[int, bool]] = {
@@ -124,6 +125,7 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
     for name, usual in _BITS.items():
         if name in normalized and normalized[name] == usual:
             del normalized[name]
+    with_projections(normalized, SWIFT_PROJECTS, 128)
     attention_kernel(normalized, "attn_impl")
     with_trainer_liger(normalized, fuses=not method)
     dtype = str(found.get("torch_dtype", "bfloat16"))
@@ -140,7 +142,8 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
     if kind != "full":
         adapted, foreign = _of_tuner(str(kind), normalized)
         normalized = dict(adapted)
-        notes = (*notes, *foreign, *adapted_too("ms-swift", normalized, found.get("model")))
+        normalized |= adapted_parts("ms-swift", normalized, found.get("model"))
+        notes = (*notes, *foreign)
         normalized["target_modules"] = targets(normalized["target_modules"])
         if normalized["target_modules"] == "all-linear":
             normalized["target_modules"] = linear_alone(found.get("model")) or "all-linear"

@@ -9,12 +9,14 @@ from typing import Any
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import MemcoreError, UnsupportedError
-from memcore.messages import Message, joined
+from memcore.messages import Message
+from memcore.networks.adapters import ALL, outside_names
 from memcore.networks.catalog import find_model
 from memcore.networks.nearest import outside_layers, seeing
 from memcore.networks.network import LANGUAGE_MODEL, SEEING
 from memcore.records import dataclass
 from memcore.tools.launchers import is_set
+from memcore.tools.targets import targets
 
 TRAINABLE = "*trainable"
 TOWER, PROJECTOR = ("tower",), ("projector",)
@@ -107,31 +109,48 @@ def trained_parts(tool: str, keys: dict[str, Any], model: object) -> dict[str, A
     The keys that say so are taken out of `keys`. Raises UnsupportedError where the language model is frozen.
     """
     row = FREEZES[tool]
-    frozen = {key: row.trains != is_set(keys.pop(key, _absent(row, key))) for key in row.keys}
-    if not sees(model):
-        return {}
-    if frozen.get(row.language):
-        raise UnsupportedError.of_value(row.language, not row.trains, _ONLY_TOWERS)
-    left = {part for key, parts in row.parts.items() if frozen[key] for part in parts}
+    left = _frozen(tool, keys, model)
     if row.within and not stands_within(model, row.within):
         left -= {*PROJECTOR}
     return {TRAINABLE: [LANGUAGE_MODEL, *(part for part in reversed(SEEING) if part not in left)]} if left else {}
 
 
-def adapted_too(tool: str, keys: dict[str, Any], model: object) -> tuple[str, ...]:
-    """Return notes on the parts outside the language model that get adapters too; their keys are taken out of `keys`.
+def adapted_parts(tool: str, keys: dict[str, Any], model: object) -> dict[str, Any]:
+    """Return which parts have adapters, under `*trainable`, where it is more than the language model.
 
+    The keys that say so are taken out of `keys`. Raises UnsupportedError where the language model is frozen.
     Sources: LLaMA-Factory 0.9.6, model/model_utils/misc.py (`find_all_linear_modules`), visual.py
     (`patch_target_modules`); ms-swift 4.5, model/utils.py (`get_multimodal_target_regex`).
     """
-    row = FREEZES[tool]
-    opened = [key for key in row.parts if key in keys and is_set(keys[key]) == row.trains]
-    if not opened or not sees(model):
+    left = _frozen(tool, keys, model)
+    opened = [part for part in SEEING if part not in left] if sees(model) else []
+    return {TRAINABLE: [LANGUAGE_MODEL, *opened]} if opened else {}
+
+
+def reached(key: str, named: object, model: object) -> tuple[Message, ...]:
+    """Return a note where PEFT finds linear layers of towers and projectors by the names that a key has for adapters.
+
+    A pattern that stands within `language_model` finds none. Source: peft 0.21, tuners/tuners_utils.py
+    (`check_target_module_exists`: the ends of names; `_maybe_include_all_linear_layers`).
+    """
+    if not named or "language_model" in str(named) or not isinstance(model, str) or not sees(model):
         return ()
-    for key in opened:
-        del keys[key]
-    said = "{}: adapters outside the language model, and what their layers save, are not counted"
-    return (Message(said, joined(", ", opened)),)
+    listed, there = targets(named), {*outside_names(find_model(model).network, SEEING)}
+    if listed != ALL and not (isinstance(listed, list) and there & {*listed}):
+        return ()
+    said = "{}: PEFT adapts layers of towers and projectors by these names too; count them with --trainable {}"
+    return (Message(said, key, ",".join((LANGUAGE_MODEL, *SEEING))),)
+
+
+def _frozen(tool: str, keys: dict[str, Any], model: object) -> set[str]:
+    """Return the parts next to the language model that a tool's keys freeze, and take these keys out of `keys`."""
+    row = FREEZES[tool]
+    frozen = {key: row.trains != is_set(keys.pop(key, _absent(row, key))) for key in row.keys}
+    if not sees(model):
+        return set()
+    if frozen.get(row.language):
+        raise UnsupportedError.of_value(row.language, not row.trains, _ONLY_TOWERS)
+    return {part for key, parts in row.parts.items() if frozen[key] for part in parts}
 
 
 def trained_by_script(keys: dict[str, Any], model: object) -> dict[str, Any]:
@@ -157,14 +176,12 @@ def stands_within(model: object, names: str) -> bool:
 
 
 def keys_of_towers(tool: str) -> Callable[[Config], Mapping[str, Any]]:
-    """Return the keys that say which of a model's towers and projectors a full fine-tune trains."""
+    """Return the keys that say which of a model's towers and projectors are trained, or have adapters."""
     row = FREEZES[tool]
 
     def keys(config: Config) -> Mapping[str, Any]:
-        if config.get(Training.adapter.type) is not None or not sees(config.model):
-            return {}
-        given = config.get(Training.trainable)
-        if given is not None and LANGUAGE_MODEL not in given:
+        given, adapted = config.get(Training.trainable), config.get(Training.adapter.type) is not None
+        if not sees(config.model) or (adapted if given is None else LANGUAGE_MODEL not in given):
             return {}
         freezes = {key: given is not None and not {*parts} & {*given} for key, parts in row.parts.items()}
         return {key: value for key, value in freezes.items() if value != (key in row.unless)}

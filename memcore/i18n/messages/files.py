@@ -264,8 +264,14 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "各层分布在同一进程的多块 GPU 上，暂不支持"
     ),
     "set NPROC_PER_NODE to {count}": "请将 NPROC_PER_NODE 设为 {count}",
-    "{keys}: adapters outside the language model, and what their layers save, are not counted": (
-        "{keys:s}：语言模型之外的适配器及其层保存的张量未计入"
+    "a teacher that is the model itself, or behind a server, is not supported yet": (
+        "暂不支持以模型自身或服务器作为教师模型"
+    ),
+    "{flag}: FP8 weights are the rollout engine's": "{flag}：FP8 权重属于 rollout 引擎",
+    "those that train are counted in bf16": "训练的权重按 bf16 计入",
+    "a teacher in host memory is not supported yet": "暂不支持放在主机内存中的教师模型",
+    "teacher_deepspeed: the teacher is counted as sharded as the model is": (
+        "teacher_deepspeed：教师模型按与模型相同的切分方式计入"
     ),
     "no dtype is given: weights are counted in fp32, as transformers 4 loads them": (
         "未给出 dtype：权重按 transformers 4 的加载方式计为 fp32"
@@ -296,7 +302,14 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "the trainable layers are listed in another file": "要训练的层写在另一个文件中",
     "name them with --trainable": "请用 --trainable 写明",
     "{key:s} names {method:s}, so this method is assumed": "{key:s} 中含有 {method:s}，因此视为使用该方法",
-    "NeMo 1 configs are not supported yet": "暂不支持 NeMo 1 的配置",
+    "NeMo 1 configs of other models than GPTs are not supported yet": "暂不支持 GPT 以外模型的 NeMo 1 配置",
+    "megatron_amp_O2 is off: parameters in fp32 with autocast's copies in 16 bits are counted as parameters in 16 bits "
+    "with a copy in fp32, which are as many bytes": (
+        "megatron_amp_O2 关闭：fp32 参数及 autocast 的 16 位副本按 16 位参数及 fp32 副本计入，两者字节数相同"
+    ),
+    "distributed_fused_adam of Apex is counted as Megatron-Core's distributed optimizer": (
+        "Apex 的 distributed_fused_adam 按 Megatron-Core 的分布式优化器计入"
+    ),
     "Megatron-DeepSpeed scripts are not supported yet": "暂不支持 Megatron-DeepSpeed 的脚本",
     "describe the job with flags and --engine {engine:s}": "请用命令行参数和 --engine {engine:s} 描述任务",
     "its settings are in another file, which it only names: {files:s}": (
@@ -369,12 +382,14 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "合并为一份配置，后面的文件优先：{names}"
     ),
     "defaults lists files that were not given: {names}": "defaults 中列出的文件没有给出：{names}",
-    "adapters on towers are not supported yet": "暂不支持视觉塔上的适配器",
+    "{keys}: trains in full next to the adapters, which is not counted": "{keys:s}：与适配器一起完整训练，未计入",
+    "{key}: PEFT adapts layers of towers and projectors by these names too": (
+        "{key:s}：PEFT 也按这些名称适配视觉塔和投影层"
+    ),
+    "count them with --trainable {parts}": "要计入它们请用 --trainable {parts:s}",
+    "adapters of another rank on the tower are not supported yet": "暂不支持视觉塔上秩不同的适配器",
     "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's, up to max_length": (
         "dataset_kwargs.skip_prepare_dataset：序列与数据一样长，至多 max_length"
-    ),
-    "finetune_vision_layers: adapters on the tower, and what its backward pass keeps, are not counted": (
-        "finetune_vision_layers：视觉塔上的适配器及其反向传播所保留的部分未计入"
     ),
     "add them": "请一并给出",
     "{file} is not given: EasyR1 0.3's own is assumed": "未给出 {file}：按 EasyR1 0.3 自带的文件处理",
@@ -531,6 +546,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "learning rate, schedule or seed: no effect on tensor sizes": ("学习率、调度或随机种子：不影响张量大小"),
     "data and tokenization before batching": "组成批次之前的数据与分词",
     "logs, checkpoints on disk, and profiles": "日志、磁盘上的 checkpoint 与性能分析",
+    "which allocator hands out memory, not how much of it": "由哪个分配器分配显存，不影响用量",
     "evaluation and generation between steps, or sampling of single tokens": (
         "步与步之间的评测与生成，或单个 token 的采样"
     ),
@@ -587,9 +603,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "in integers, as where nothing is said, FSDP1 does not start": "若打包在整数中（未写明时即如此），FSDP1 无法启动",
     "bnb_4bit_quant_storage: FSDP2 leaves all 4-bit weights on every GPU, as they are packed in integers": (
         "bnb_4bit_quant_storage：4 位权重打包在整数中，FSDP2 让每块 GPU 保留全部权重"
-    ),
-    "generate() of transformers is described by --model and --engine transformers": (
-        "transformers 的 generate() 请用 --model 与 --engine transformers 描述"
     ),
     "said by {key:s} in {place}": "由 {place} 中的 {key} 给出",
     "bfloat16 lets it shard them": "设为 bfloat16 即可切分",

@@ -171,6 +171,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "all2all_backend needs no memory without data and expert parallelism": (
         "没有数据并行加专家并行时，all2all_backend 不占显存"
     ),
+    "vLLM has both engines from 0.8 to 0.10 alone": "vLLM 只在 0.8 到 0.10 有两种引擎",
     'found {value}, with which vLLM does not start: "failed to convert the KV cache specs to one unified type"': (
         "为 {value}，此时 vLLM 无法启动：“failed to convert the KV cache specs to one unified type”"
     ),
@@ -250,11 +251,12 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "everything the allocator holds counts as used": "分配器持有的全部算作已用",
     "no source says how much it rounds up": "没有来源说明其取整多少",
     "FlashInfer's workspace": "FlashInfer 的工作区",
+    "newer releases of NCCL round up to 2 MiB": "较新的 NCCL 向上取整到 2 MiB",
+    "small and larger results": "小的与较大的结果",
+    "two at a time": "同时两个",
+    "adapters are not read: all linear layers": "不读取适配器：按所有线性层计算",
     "no source states their size": "没有来源说明其大小",
     "the server's default on such a GPU": "服务在这种 GPU 上的默认值",
-    "supported for `swift deploy` and `swift infer`: vllm, sglang, lmdeploy": (
-        "`swift deploy` 和 `swift infer` 支持：vllm、sglang、lmdeploy"
-    ),
     "supported: GPUs": "支持：GPU",
     "SGLang starts, but accepts requests of at most {tokens} tokens": "SGLang 会启动，但每个请求最多 {tokens} 个 token",
     "it starts with gpu_memory_utilization {share}": "gpu_memory_utilization 为 {share} 时可启动",

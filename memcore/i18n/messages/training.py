@@ -68,6 +68,8 @@ OF_TRAINING_IN_CHINESE: Mapping[str, str] = {
     "supported only with LitGPT's layers": "仅支持 LitGPT 的层",
     "needs identical layers, and more than 2 of them, unlike {model}": "需要各层相同且多于 2 层，{model} 不满足",
     "with an adapter, only the adapter is trained": "有适配器时只训练适配器",
+    "allowed: {part}, or this with {others}": "允许：{part}，或它与 {others:s} 一起",
+    "adapters are supported only in the language model of {model}": "{model} 仅支持语言模型中的适配器",
     "parts of parameter names: {names}, or all": "参数名的片段：{names:s}，或 all",
     # Optimizers
     "{optimizer} supports {names}": "{optimizer} 支持 {names:s}",

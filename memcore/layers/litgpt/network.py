@@ -38,7 +38,7 @@ def _fused(layer: Layer, targets: Collection[str]) -> Layer:
     part = layer.mixer
     if not isinstance(part, Attention):
         return layer
-    heads = part.heads
+    heads, ffn = part.heads, layer.feed_forward
     key = heads.key if part.grouped else heads.query
     counts: Mapping[str, Axis] = dict(zip(_HEADS, (heads.query, key, key), strict=True))
     chosen = [counts[name] for name in _HEADS if name in targets]
@@ -51,7 +51,21 @@ def _fused(layer: Layer, targets: Collection[str]) -> Layer:
         adapter_outer=(total_of(chosen), heads.width) if 0 < len(chosen) < len(counts) else None,
     )
     mask = "full" if part.mask == "sliding" else part.mask
-    return replace(layer, mixer=replace(part, inputs=(fused,), fused="litgpt", mask=mask))
+    mixer = replace(part, inputs=(fused,), fused="litgpt", mask=mask, rotary=_OWN.get(part.rotary, part.rotary))
+    ffn = _split(ffn) if isinstance(ffn, FeedForward) else ffn
+    return replace(layer, mixer=mixer, feed_forward=ffn, residual=_OWN.get(layer.residual, layer.residual))
+
+
+_OWN: Mapping[str, str] = {"partial-each": "partial", "sequential-dropped": "sequential"}
+"""How transformers rotates heads and adds residuals for Phi-3, and what LitGPT has for every family instead."""
+
+
+def _split(part: FeedForward) -> FeedForward:
+    """Return a feed-forward layer with two matrices for gate and up (`copy_weights_phi`: Phi-3 has one)."""
+    if not part.fused:
+        return part
+    gate, up = (replace(part.up, name=f"{part.module}.{each}_proj", outer=part.up.outer[1:]) for each in ("gate", "up"))
+    return replace(part, gate=gate, up=up, fused=False)
 
 
 def prompted(model: Model, tokens: int, dtype: str, *, second: bool) -> Model:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -35,7 +36,7 @@ def affine(name: str, width: Axis | Shape, kind: str = "tower", *, bias: bool = 
 
 def linear(name: str, outer: Axis | Shape, inner: Axis | Shape, kind: str = "tower", *, bias: bool = True) -> Tensors:
     """Return a matrix with a bias."""
-    found = [tensor(f"{name}.weight", outer, inner, kind=kind)]
+    found = [replace(tensor(f"{name}.weight", outer, inner, kind=kind), linear=True)]
     return [*found, tensor(f"{name}.bias", outer, kind=kind)] if bias else found
 
 

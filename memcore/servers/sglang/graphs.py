@@ -14,6 +14,7 @@ from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Attention
 from memcore.servers.sglang.attention import HEAD, gathers_logits, groups
+from memcore.servers.sglang.backends import BLACKWELL, FA3, FLASHINFER, HOPPER
 from memcore.servers.sglang.splits import accumulators
 from memcore.serving.captures import FORMER, PRESENT, count, kept, pool, summed_by_nccl
 from memcore.serving.devices import integrated
@@ -27,8 +28,6 @@ GRAPHS = "CUDA graphs"
 _HOOK = "sglang, srt/arg_groups/memory_hook.py"
 _MEANWHILE = 0, int(1.2 * GiB), int(2.6 * GiB)
 """What the host's processes take meanwhile where the GPU shares their memory. Fitted to four starts: 0.98 to 2.57."""
-_HOPPER, _BLACKWELL = 9, 10
-"""Compute capabilities."""
 _LATER = (0, 5)
 """The first release with which no log shows a driver before CUDA 12.4's."""
 
@@ -41,27 +40,31 @@ def graphs(
     largest: int,
     prompts: int,
     number: tuple[int, ...],
+    attention: str | None,
+    sizes: int | None,
     kept_for_requests: int,
     received: int = 0,
 ) -> list[Entry]:
     """Graphs of decoding, each of a whole step, and since 0.5.4 those of prompts, piece by piece, with their pool.
 
-    `largest`: sequences of the largest graph; `prompts`: tokens of the longest captured prompt, 0 if none is;
-    `kept_for_requests`: bytes of attention's tables; `received`: those of what a rank's experts receive and make of it.
+    `largest`: sequences of the largest graph; `sizes`: how many are captured, where somebody says it; `prompts`: tokens
+    of the longest captured prompt, 0 if none is; `attention`: the kind of kernels; `kept_for_requests`: bytes of
+    attention's tables; `received`: those of what a rank's experts receive and make of it.
 
     Prompts are captured up to a whole chunk, whose tensors the pool keeps: 2.84 GiB of Qwen3-32B on an H100 and 0.13
     for decoding, 2.32 GiB and 0.60 of Qwen3-8B. What SGLang leaves room for is less.
     """
     basics = job.basics
-    pieces = prompt_sizes(prompts) if "lk" not in basics.sizes else 0
-    whole = len(list(_sizes(largest)))
+    pieces = prompt_sizes(prompts)
+    whole = sizes or len(list(_sizes(largest)))
     ranks = basics.layout.tensor
     found = count(stage, ranks, pieces=pieces, whole=whole, sums=summed_by_nccl(job))
     major = job.accelerator.major if job.accelerator else None
-    former = integrated(job.accelerator) or (major is not None and major < _BLACKWELL)
+    former = integrated(job.accelerator) or (major is not None and major < BLACKWELL)
     pooled = pool(step, stage, prompts if pieces else min(largest, step.sizes[TOKENS]))
     pooled += _logits(job, largest, number) if stage.samples else 0
-    pooled += (accumulators(job, stage, largest, number) + kept_for_requests + received) if largest else 0
+    pooled += kept_for_requests + received
+    pooled += accumulators(job, stage, largest, number) if attention == FA3 else 0
     # Each stream has workspaces of cuBLAS.
     pooled += 2 * dict(matmul_workspaces(job.accelerator))["cublas_workspace"]
     bounds = kept(job, FORMER if former else PRESENT, found, pooled, earlier=number < _LATER)
@@ -73,7 +76,7 @@ def graphs(
         bounds = replace(bounds, high=max(bounds.high, 2 * (100 + 5 * largest) * MiB))
     text = Message("{} sizes of decoding and {} of prompts, whose pool has {}", whole, pieces, format_bytes(pooled))
     because = "drivers differ, and kernels are loaded during the capture"
-    return [observed("captured graphs", GRAPHS, bounds, _HOOK, text, because), *_wrappers(job, stage, whole)]
+    return [observed("captured graphs", GRAPHS, bounds, _HOOK, text, because), *_wrappers(stage, attention, whole)]
 
 
 _LOGITS_SHARED = (0, 5)
@@ -107,20 +110,12 @@ def _sizes(largest: int) -> Iterator[int]:
 
 _INTEGERS = 8 * MiB
 """What each wrapper of FlashInfer's attention has for its plan (flashinfer, decode.py, `_int_workspace_buffer`)."""
-_WRAPPED = frozenset({8, 12})
-"""Where FlashInfer attends unasked: Hopper has FlashAttention 3, Blackwell's large GPUs kernels of TensorRT-LLM."""
 
 
-def _wrappers(job: ServingJob, stage: Stage, sizes: int) -> Iterator[Entry]:
-    """Yield one wrapper of FlashInfer's attention for each captured size, and as many again where windows slide.
-
-    Which attention runs unasked: srt/server_args.py, `_get_default_attn_backend`, of 0.5.9; not with sinks, latent
-    vectors, or heads beyond 256.
-    """
-    major = job.accelerator.major if job.accelerator else None
+def _wrappers(stage: Stage, attention: str | None, sizes: int) -> Iterator[Entry]:
+    """Yield one wrapper of FlashInfer's attention for each captured size, and as many again where windows slide."""
     mixers = [mixer for layer in stage.kinds for mixer in layer.mixers if isinstance(mixer, Attention)]
-    others = any(mixer.sinks is not None or mixer.heads.wide for mixer in mixers)
-    if not mixers or others or major not in _WRAPPED or "lk" in job.basics.sizes:
+    if not mixers or attention != FLASHINFER:
         return
     each = 2 if any(mixer.mask == "sliding" for mixer in mixers) else 1
     yield Entry(
@@ -172,11 +167,11 @@ def fused_sums(job: ServingJob, number: tuple[int, ...]) -> Iterator[Entry]:
     """
     ranks = job.basics.layout.tensor
     accelerator, since = job.accelerator, _FUSED.get(str(job.basics.raw.get("model_type")))
-    if accelerator is None or accelerator.major not in (_HOPPER, _BLACKWELL) or accelerator.id.startswith("h20-"):
+    if accelerator is None or accelerator.major not in (HOPPER, BLACKWELL) or accelerator.id.startswith("h20-"):
         return
     if since is None or number < since or not 1 < ranks <= _NODE:
         return
-    multicast = accelerator.major == _BLACKWELL and number >= _MULTICAST
+    multicast = accelerator.major == BLACKWELL and number >= _MULTICAST
     copies = _STAGES if multicast else _BUFFERS * ranks
     yield tensor(
         "workspace of sums fused with norms",

@@ -10,19 +10,27 @@ from __future__ import annotations
 
 from memcore.config.defaults import Defaults
 from memcore.servers.sglang.attention import groups
+from memcore.servers.sglang.backends import AUTO, TRTLLM_LATENT, attends
 from memcore.servers.sglang.compressed import FAMILY
 from memcore.servers.sglang.settings import DECODE, PREFILL, SglangSettings
 from memcore.servers.sglang.towers import captures_prompts as captured_with_tower
+from memcore.serving.inference import Inference
 from memcore.serving.job import Basics
 
 _SINCE = (0, 5, 10)
 """The release that captures graphs of prompts without being asked to (enable_piecewise_cuda_graph before)."""
+_PHASES = (0, 5, 14)
+"""The first release whose --disable-cuda-graph turns off graphs of prompts, too (CudaGraphConfig)."""
 _DRAFTED = (0, 5, 14)
 """The first release that captures them where tokens are drafted."""
 _BROKEN = (0, 5, 15)
 """The first release that breaks graphs instead of compiling pieces: a prefill server has them, latent attention not."""
-_WIDER = (0, 5, 18)
+_SLOWED = "deepseek_v3"
+"""The family whose prompts are not captured where TensorRT-LLM's kernels attend, which graphs would replace."""
+WIDER = (0, 5, 18)
 """The first release read with latent attention, data-parallel attention and tokens that are sent to experts."""
+_LONGER, _SHORT, _LONG = (0, 5, 23), 2048, 8192
+"""The first release read that captures more tokens of prompts with latent attention, and how many each does."""
 _ROLES = (0, 5, 15)
 """The first release that leaves no room for the other phase."""
 
@@ -40,20 +48,51 @@ def reserving(read: Defaults, number: tuple[int, ...]) -> str | None:
 
 def captures_decoding(read: Defaults) -> bool:
     """Return whether decoding is captured."""
-    return not read.given(SglangSettings.disable_cuda_graph) and role(read) != PREFILL
+    off = SglangSettings.disable_cuda_graph, SglangSettings.disable_decode_cuda_graph
+    return not any(map(read.given, off)) and role(read) != PREFILL
 
 
 def captures_prompts(read: Defaults, basics: Basics, number: tuple[int, ...]) -> bool:
-    """Return whether graphs of prompts are captured: not with most towers, on AMD's GPUs, or in a pipeline."""
+    """Return whether graphs of prompts are captured: unasked not with most towers, on AMD's GPUs, or in a pipeline."""
+    if number >= _PHASES and read.given(SglangSettings.disable_cuda_graph):
+        return False
+    told = read.given(SglangSettings.prefill_cuda_graph)
+    if told is not None:
+        return told and role(read) != DECODE
     if number < _SINCE or (basics.speculation is not None and number < _DRAFTED) or role(read) == DECODE:
         return False
     if basics.model.network.family == FAMILY or basics.layout.pipeline > 1:
         return False
     if role(read) == PREFILL and number < _BROKEN:
         return False
+    if read.given(Inference.max_loras) and number < _BROKEN:
+        return False
     sent = read.given(SglangSettings.moe_a2a_backend) not in (None, "none")
     latent = number >= _BROKEN and "lk" in basics.sizes
-    if number < _WIDER and (sent or latent or groups(basics.layout) > 1):
+    if number < WIDER and (sent or latent or groups(basics.layout) > 1):
+        return False
+    kernels = attends(basics.model, basics, read.given(SglangSettings.attention_backend) or AUTO, number)
+    if number >= _BROKEN and kernels == TRTLLM_LATENT and basics.model.network.family == _SLOWED:
         return False
     nvidia = basics.accelerator is None or basics.accelerator.major is not None
     return nvidia and captured_with_tower(basics, number)
+
+
+def captured_prompt(read: Defaults, basics: Basics, chunk: int, number: tuple[int, ...]) -> int:
+    """Return tokens of the longest prompt that is captured.
+
+    Source: srt/server_args.py of 0.5.12 to 0.5.18 and srt/arg_groups/memory_hook.py of 0.5.23 (max_bs of prefill).
+    """
+    given = read.given(SglangSettings.prefill_graph_tokens)
+    if given is not None:
+        return given
+    bounds = [chunk, read.given(SglangSettings.max_total_tokens) or chunk]
+    bounds += [_LONG if number >= _LONGER else _SHORT] * ("lk" in basics.sizes)
+    bounds += [basics.max_model_len] * (number >= _BROKEN)
+    return min(bounds)
+
+
+def tokens_at_once(read: Defaults, basics: Basics, chunk: int, requests: int) -> int:
+    """Return tokens of a step: a server that only decodes has those of its requests."""
+    drafted = basics.speculation.tokens if basics.speculation is not None else 0
+    return requests * (drafted + 1) if role(read) == DECODE else chunk

@@ -1,9 +1,7 @@
 """SGLang: a fraction of the memory that was free before loading is static, for weights and pools of tokens.
 
-Source: sglang 0.5.23, srt/arg_groups/memory_hook.py (the fraction, if it is not given) and cuda_graph_hook.py,
-srt/mem_cache/kv_cache_configurator.py (_profile_available_bytes), srt/model_executor/pool_configurator.py.
-Before: srt/server_args.py, __post_init__ before 0.5.3, then _handle_gpu_memory_settings, which was read in 0.5.3 to
-0.5.11, 0.5.13 to 0.5.15 and 0.5.17; memory_hook.py in 0.5.19 to 0.5.21 and 0.5.23.
+Source: sglang 0.5.23, srt/mem_cache/kv_cache_configurator.py (_profile_available_bytes) and
+srt/model_executor/pool_configurator.py.
 """
 
 from __future__ import annotations
@@ -14,218 +12,39 @@ from fractions import Fraction
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
-from memcore.config.parallelism import Parallelism
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
-from memcore.networks.parts import LatentAttention
 from memcore.records import dataclass
-from memcore.servers.sglang import supported
-from memcore.servers.sglang.attention import gathers_logits, groups, lays_out, reserved
-from memcore.servers.sglang.compressed import FAMILY, PAGE, SEQUENCES, WINDOW_RATIO, Compressed, compressed
-from memcore.servers.sglang.experts import DISPATCHED, kept_scales, left_behind, physical, received, redundant
-from memcore.servers.sglang.graphs import GRAPHS, fused_sums, graphs, prompt_sizes
+from memcore.servers.sglang.adapters import adapters
+from memcore.servers.sglang.attention import gathers_logits, groups, lays_out
+from memcore.servers.sglang.backends import tables, workspace
+from memcore.servers.sglang.compressed import Compressed, compressed
+from memcore.servers.sglang.exchange import UNQUANTIZED, exchanged, symmetric
+from memcore.servers.sglang.experts import kept_scales, left_behind, received, redundant
+from memcore.servers.sglang.fraction import COUNTS_DRAFTS, OF_AITER
+from memcore.servers.sglang.graphs import fused_sums, graphs
 from memcore.servers.sglang.indexers import spare_keys
-from memcore.servers.sglang.phases import captures_decoding, captures_prompts, reserving, role
+from memcore.servers.sglang.options import NEWEST, Options, options
 from memcore.servers.sglang.positions import too_long
-from memcore.servers.sglang.requests import asked, places, running, tables
-from memcore.servers.sglang.settings import DECODE, PREFILL, SglangSettings
-from memcore.servers.sglang.states import Division, divide, slots_each
-from memcore.servers.sglang.towers import fraction_left, kept_for_pictures
-from memcore.serving.all_to_all import deep_ep, far_bytes, flashinfer, low_latency_bytes, near_bytes, one_sided_bytes
+from memcore.servers.sglang.requests import places, running
+from memcore.servers.sglang.settings import SglangSettings
+from memcore.servers.sglang.states import Division, divide
+from memcore.servers.sglang.towers import kept_for_pictures
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec
 from memcore.serving.changes import AS_USERS, PAGED, Share, fewer_tokens, larger_share
 from memcore.serving.checkpoint import MODEL_OPT
 from memcore.serving.devices import desktop, integrated
 from memcore.serving.entries import ledger, observed, spread, tensor
-from memcore.serving.inference import Inference
-from memcore.serving.job import Basics, Kernels, Pace, Server, ServingJob, most_sequences
+from memcore.serving.job import Kernels, Pace, Server, ServingJob
 from memcore.serving.outside_allocator import context_and_nccl, uncertainty
 from memcore.serving.profile import Step, expert_workspace, sampling, widest
 from memcore.serving.server_weights import cached_layers, rank_weights
-from memcore.serving.settings import ServerSettings
 from memcore.serving.stages import Stage, merged_stages
-from memcore.symbols import product, round_up
+from memcore.symbols import round_up
 from memcore.units import GiB, MiB
 
-NEWEST = "0.5.23"
-"""The newest release that was read; what is not given is taken for it."""
-_HOOK = "sglang, srt/arg_groups/memory_hook.py"
 _POOLS = "sglang, srt/model_executor/pool_configurator.py"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tier:
-    """Defaults of a class of GPUs."""
-
-    below: int
-    """MiB of memory."""
-    chunk: int
-    graphs: int
-    graphs_wide: int
-    """The largest graph from four tensor-parallel ranks on."""
-
-
-_TIERS = (
-    Tier(below=20 * 1024, chunk=2048, graphs=8, graphs_wide=8),
-    Tier(below=35 * 1024, chunk=4096, graphs=48, graphs_wide=160),
-    Tier(below=60 * 1024, chunk=4096, graphs=32, graphs_wide=160),
-    Tier(below=90 * 1024, chunk=8192, graphs=256, graphs_wide=512),
-    Tier(below=160 * 1024, chunk=8192, graphs=256, graphs_wide=512),
-    Tier(below=2**40, chunk=16384, graphs=512, graphs_wide=512),
-)
-
-
-_FORMER_TIERS = (
-    Tier(below=35 * 1024, chunk=2048, graphs=8, graphs_wide=80),
-    Tier(below=90 * 1024, chunk=8192, graphs=160, graphs_wide=160),
-    Tier(below=160 * 1024, chunk=8192, graphs=256, graphs_wide=256),
-    Tier(below=2**40, chunk=16384, graphs=512, graphs_wide=512),
-)
-"""Before 0.5.3."""
-_FORMER_RESERVES = ((35 * 1024, 2.8, 0.1), (90 * 1024, 9.5, 0.5), (160 * 1024, 12, 0.5), (2**40, 32, 0))
-"""MiB of memory below which these GiB are not static, and how many more for each rank: 0.4.7 to 0.5.2."""
-_FIRST_FRACTIONS = ((16, 0.79), (8, 0.81), (4, 0.85), (2, 0.87), (1, 0.88))
-"""The fraction from a number of tensor-parallel ranks on, before 0.4.7."""
-_WIDE = (0, 4, 6)
-"""The first release that leaves 13 GiB of GPUs beyond 80, however many there are."""
-_RESERVING, _DERIVING = (0, 4, 7), (0, 5, 3)
-_SMALLER = (
-    ((0, 5, 5), Tier(below=35 * 1024, chunk=2048, graphs=16, graphs_wide=80)),
-    ((0, 5, 20), Tier(below=35 * 1024, chunk=2048, graphs=24, graphs_wide=80)),
-)
-"""Releases before which GPUs of 24 and 32 GB had shorter chunks and fewer graphs than now."""
-_PHASES = (0, 5, 14)
-"""The first release whose --disable-cuda-graph turns off graphs of prompts, too (CudaGraphConfig)."""
-_NO_ROOM, _SENDING = (0, 5, 15), 2 * 1024
-"""The first release that leaves no room for graphs of decoding where none are captured, and MiB for DeepEP."""
-_AS_MANY = (0, 5, 22)
-"""The first release that leaves room for graphs of no more sequences than may run; it captures no more in any."""
-_DRAFTING = (((0, 5, 10), 2), ((0, 5, 14), 4))
-"""Releases before which these GiB are not static where drafts are made; later ones count what drafting needs."""
-_DRAFT_MODELS = 6
-"""GiB for a draft model of its own, in all of these."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """SGLang's own settings."""
-
-    fraction: float | None
-    chunk: int
-    graphs: int
-    page: int
-    most: int | None
-    """Tokens of the pool, if it is to have no more."""
-    window_ratio: float
-    state_ratio: float
-    states: int | None
-    """Slots of the pool of recurrent states, if they are not a part of what is left (`_handle_max_mamba_cache`)."""
-    prefill_graphs: bool
-    """Graphs of prompts are captured, too."""
-    captures: bool = True
-    """Graphs of decoding are captured; room for them is left in either case (srt/server_args.py)."""
-    deepep: str | None = None
-    """The mode of DeepEP, where it sends tokens to experts."""
-    slots: bool = False
-    """FlashInfer sends them."""
-    aiter: bool = False
-    """AITER's attention takes its part of the static fraction."""
-    requests: int | None = None
-    """Requests at once, where somebody says how many."""
-    slots_each: int = 1
-    """Slots of recurrent states that a request takes: one where no finished prompts are kept."""
-    sequences: int = SEQUENCES
-    """Requests at once, as compressors' states have room for them."""
-    number: tuple[int, ...] = ()
-    """Of the release."""
-    expert_kernels: str = "auto"
-    dispatched: int = DISPATCHED
-    """Tokens of a rank for which DeepEP's kernels for decoding have room."""
-
-
-def options(read: Defaults, basics: Basics) -> Options:
-    """Read and default them.
-
-    Raises UnsupportedError for a family that SGLang does not have.
-    """
-    supported.check(basics.model)
-    memory = (basics.capacity or 80 * 1024 * MiB) // MiB
-    number = release(read.given(EngineSettings.version) or NEWEST)
-    derives = number >= _DERIVING
-    tier = _tier(memory, number)
-    chunk = read.take(SglangSettings.chunked_prefill_size, tier.chunk)
-    wide = basics.layout.tensor * groups(basics.layout) >= 4
-    given = most_sequences(read)
-    usual = tier.graphs_wide if wide else tier.graphs
-    if given is not None and number >= _AS_MANY:
-        usual = min(usual, given)
-    graphs = read.take(SglangSettings.cuda_graph_max_bs, usual)
-    apart = groups(basics.layout)
-    requests = asked(given, basics)
-    requests = requests if requests is None else max(requests // apart, 1)
-    fraction = read.given(SglangSettings.mem_fraction_static)
-    if fraction is None and basics.capacity is not None:
-        derived = (
-            round(1 - _reserved(read, basics, chunk, graphs, number) / memory, 3)
-            if derives
-            else _former(basics, number)
-        )
-        if derives:
-            derived = round(derived * fraction_left(basics), 3)
-        fraction = read.take(
-            SglangSettings.mem_fraction_static, derived, "SGLang's rule, by GPU, chunk size and CUDA graphs"
-        )
-    kept = fraction is not None and _gives_to_aiter(basics, number)
-    compresses = basics.model.network.family == FAMILY
-    page = read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1
-    return Options(
-        fraction=_AITER_SHARE * fraction if kept and fraction is not None else fraction,
-        chunk=_at_once(read, basics, max(chunk // apart, 1), requests or graphs),
-        graphs=graphs if requests is None else min(graphs, requests),
-        page=PAGE if compresses else page,
-        most=read.given(SglangSettings.max_total_tokens),
-        window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, WINDOW_RATIO if compresses else 0.8),
-        state_ratio=read.take(SglangSettings.mamba_full_memory_ratio, 0.9),
-        states=_states(read, requests),
-        prefill_graphs=captures_prompts(read, basics, number)
-        and (number < _PHASES or not read.given(SglangSettings.disable_cuda_graph)),
-        captures=captures_decoding(read),
-        deepep=read.take(SglangSettings.deepep_mode, "auto") if _sends(read, basics) == "deepep" else None,
-        slots=_sends(read, basics) == "flashinfer",
-        aiter=kept,
-        requests=requests,
-        slots_each=_slots_each(read, basics, number),
-        sequences=requests or SEQUENCES,
-        number=number,
-        expert_kernels=read.given(SglangSettings.moe_runner_backend) or "auto",
-        dispatched=read.given(SglangSettings.deepep_dispatch_tokens) or DISPATCHED,
-    )
-
-
-def _at_once(read: Defaults, basics: Basics, chunk: int, requests: int) -> int:
-    """Return tokens of a step: a server that only decodes has those of its requests."""
-    drafted = basics.speculation.tokens if basics.speculation is not None else 0
-    return requests * (drafted + 1) if role(read) == DECODE else chunk
-
-
-def _slots_each(read: Defaults, basics: Basics, number: tuple[int, ...]) -> int:
-    if _forgets(read):
-        return 1
-    strategy = read.take(SglangSettings.mamba_radix_cache_strategy, "auto")
-    return slots_each(strategy, basics.model.network.family, number)
-
-
-def _states(read: Defaults, requests: int | None) -> int | None:
-    """Slots of recurrent states that are asked for, or one of each request where no prompts are kept."""
-    found = read.given(SglangSettings.max_mamba_cache_size)
-    return found or (requests if _forgets(read) else None)
-
-
-def _forgets(read: Defaults) -> bool:
-    """Return whether finished prompts are not kept, as in a server that only decodes."""
-    return bool(read.given(SglangSettings.disable_radix_cache)) or role(read) == DECODE
-
 
 _CACHES = (0, 5, 3)
 """The first release that reads `kv_cache_quant_algo`, which ModelOpt's formats have."""
@@ -234,125 +53,6 @@ _CACHES = (0, 5, 3)
 def _reads_cache_format(read: Defaults, method: str) -> bool:
     """Return whether the cache is in fp8 where a checkpoint's description says so (srt/mem_cache/kv_cache_dtype.py)."""
     return method.startswith(MODEL_OPT) and release(read.given(EngineSettings.version) or NEWEST) >= _CACHES
-
-
-_AITER, _AITER_SHARE, _AITER_LENGTH = (0, 4, 7), 0.85, 8192
-"""The first release in which AITER's attention leaves this share of the static fraction, whoever gave it, and the
-longest sequence that does without (sglang, srt/model_executor/model_runner.py, then srt/server_args.py and, since
-0.5.20, srt/arg_groups/attention_hook.py; pull requests 6564 and 37242)."""
-_OF_AITER = "beyond 8,192 tokens AITER's attention leaves 85 % of the static fraction"
-_AITER_HEADS = (16, 128)
-"""Heads of a rank that its latent attention has (srt/server_args.py, `_get_default_attn_backend`)."""
-
-
-def _gives_to_aiter(basics: Basics, number: tuple[int, ...]) -> bool:
-    """Return whether AMD's AITER attends to long sequences: not with sinks, indexers or other latent heads."""
-    rocm = basics.accelerator is not None and basics.accelerator.stack == "rocm"
-    if not rocm or number < _AITER or basics.max_model_len <= _AITER_LENGTH:
-        return False
-    mixers = [mixer for layer, _ in basics.model.layers for mixer in layer.mixers]
-    latent = [each for each in mixers if isinstance(each, LatentAttention)]
-    if any(each.indexer for each in latent) or any(getattr(each, "sinks", None) is not None for each in mixers):
-        return False
-    ranks = basics.layout.tensor
-    return all(product((each.heads.query,), basics.sizes) // ranks in _AITER_HEADS for each in latent)
-
-
-def _tier(memory: int, number: tuple[int, ...]) -> Tier:
-    """Return a release's defaults for a GPU with this memory, in MiB."""
-    found = next(row for row in (_TIERS if number >= _DERIVING else _FORMER_TIERS) if memory < row.below)
-    if number < _DERIVING:
-        return found
-    return next((row for before, row in _SMALLER if number < before and row.below == found.below), found)
-
-
-_DISPATCHER = "sglang, srt/layers/moe/token_dispatcher/deepep.py; deepseek-ai/DeepEP, csrc/legacy/config.hpp"
-
-
-_SLOTS = "sglang, srt/layers/moe/token_dispatcher/flashinfer.py; flashinfer, comm/trtllm_moe_alltoall.py"
-_HELD = 1024
-"""SGLANG_FLASHINFER_NUM_MAX_DISPATCH_TOKENS_PER_RANK; the dispatcher multiplies it by the ranks, as FlashInfer does."""
-_UNQUANTIZED = ("mtp", "eagle", "eagle3")
-"""Methods whose own layer sends its tokens in 16 bits (`is_eagle`)."""
-
-
-def _sends(read: Defaults, basics: Basics) -> str | None:
-    """Return what sends tokens to experts, which are then whole and shared out over all tensor-parallel ranks.
-
-    Source: sglang, srt/server_args.py (`_handle_a2a_moe`).
-    """
-    found = read.given(SglangSettings.moe_a2a_backend)
-    if found not in ("deepep", "flashinfer"):
-        return None
-    if not basics.layout.expert_parallel or basics.layout.data > groups(basics.layout):
-        said = "found {!r}, which needs {} true and {} 1"
-        data = Parallelism.data_parallel_size
-        read.refuse(SglangSettings.moe_a2a_backend, said, found, ServerSettings.enable_expert_parallel, data)
-    return found
-
-
-def _exchanged(job: ServingJob, chosen: Options) -> list[Entry]:
-    """Buffers of all-to-all outside the static share: DeepEP's of the first step, or FlashInfer's slots.
-
-    DeepEP's normal and low-latency kernels share the second buffer, and the first step is that which warms up the first
-    graph; FlashInfer gets tokens in NVFP4.
-    Source: sglang, srt/layers/moe/token_dispatcher/deepep.py (`get_deepep_buffer`) and flashinfer.py.
-    """
-    sizes, basics = job.basics.sizes, job.basics
-    if "E" not in sizes or sizes["EP"] == 1:
-        return []
-    if chosen.slots:
-        drafts = basics.speculation is not None and basics.speculation.method in _UNQUANTIZED
-        sent = 2 * sizes["h"] if drafts else sizes["h"] // 2 + sizes["h"] // 16
-        size = one_sided_bytes(_HELD * sizes["EP"], sizes["h"], sizes["e"], sizes["EP"], sent=sent)
-        return flashinfer(size, _SLOTS)
-    if chosen.deepep is None:
-        return []
-    normal, late = chosen.deepep != "low_latency", chosen.deepep != "normal"
-    near = near_bytes(sizes["h"], sizes["EP"]) if normal else 0
-    far = far_bytes(sizes["h"], sizes["EP"]) if normal else 0
-    quick = low_latency_bytes(chosen.dispatched, sizes["h"], physical(job)) if late else 0
-    found = deep_ep(near, max(far, quick), _DISPATCHER)
-    return [replace(each, category=GRAPHS) for each in found] if chosen.captures else found
-
-
-def _former(basics: Basics, number: tuple[int, ...]) -> float:
-    """Return the fraction before it followed from the chunk and the graphs."""
-    layout, memory = basics.layout, (basics.capacity or 0) // MiB
-    parallel = layout.tensor * groups(layout)
-    if _WIDE <= number < _RESERVING and memory > 80 * 1024:
-        return round(1 - 13 * 1024 / memory, 3)
-    if number < _RESERVING:
-        return next(fraction for ranks, fraction in _FIRST_FRACTIONS if parallel >= ranks)
-    kept, each = next((kept, each) for below, kept, each in _FORMER_RESERVES if memory < below)
-    found = 1024 * (kept + each * parallel * layout.pipeline + (2 if basics.speculation else 0))
-    return round(1 - (found + reserved(layout, 0, number, derives=False)) / memory, 3)
-
-
-def _reserved(read: Defaults, basics: Basics, chunk: int, graphs: int, number: tuple[int, ...]) -> float:
-    """MiB that are not static (handle_gpu_memory_settings, reserve_for_graph_mb); the chunk is that of all groups."""
-    layout = basics.layout
-    parallel, phase = layout.tensor * groups(layout) * layout.pipeline, reserving(read, number)
-    given = most_sequences(read)
-    tokens = _at_once(read, basics, chunk, given or graphs) if phase == DECODE else chunk
-    found = 512 + 1.5 * max(tokens, 2048) + parallel / 8 * 1024
-    found += 0 if phase == PREFILL else reserved(layout, graphs, number, derives=True)
-    none = number >= _NO_ROOM and (read.given(SglangSettings.disable_cuda_graph) or phase == PREFILL)
-    found += 0 if none else 2 * graphs
-    if captures_prompts(read, basics, number):
-        found += 1.5 * 1024 if "lk" in basics.sizes else 8 * prompt_sizes(chunk)
-    memory = (basics.capacity or 0) // MiB
-    found = max(found, 10 * 1024) if memory > 60 * 1024 else found
-    found += _SENDING if number >= _NO_ROOM and not none and _sends(read, basics) == "deepep" else 0
-    return found + 1024 * _drafting(basics, number)
-
-
-def _drafting(basics: Basics, number: tuple[int, ...]) -> int:
-    """GiB that are left for drafts and their graphs."""
-    kept = next((kept for before, kept in _DRAFTING if number < before), 0)
-    if basics.speculation is None or basics.speculation.method == "ngram" or not kept:
-        return 0
-    return _DRAFT_MODELS if basics.draft is not None else kept
 
 
 def budget(job: ServingJob) -> Budget:
@@ -371,7 +71,7 @@ def budget(job: ServingJob) -> Budget:
         line_title=f"mem_fraction_static {chosen.fraction:g}" if chosen.fraction else "",
         notes=(
             "activations and CUDA graphs are outside the static fraction",
-            *((_OF_AITER,) if chosen.aiter else ()),
+            *((OF_AITER,) if chosen.aiter else ()),
             *_startup(job, found, least),
         ),
     )
@@ -429,11 +129,12 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     weights += redundant(job, weights)
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
     parts += tuple(spare_keys(job, stage, chosen.number))
+    loras = list(adapters(job, chosen, stage))
     available = tokens = None
     slots = checked = 0
     pools = compressed(job, stage, chosen.number, chosen.sequences)
     if chosen.fraction is not None and job.capacity is not None:
-        available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in [*weights, *_hosted(job)])
+        available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in [*weights, *loras, *_hosted(job)])
         available -= kept_for_pictures(job.basics, chosen.number) + _left_behind(job, chosen.number)
         rest, state = available, _state(parts)
         if state and pools is None:
@@ -443,7 +144,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         if pools is not None:
             rest, cell = rest - pools.fixed, float(pools.each(chosen.window_ratio))
         tokens = _fitting(max(rest, 0), cell, chosen)
-    before = [*weights, *_hosted(job), *context_and_nccl(job.accelerator, job.num_gpus)]
+    before = [*weights, *loras, *_hosted(job), *context_and_nccl(job.accelerator, job.num_gpus)]
     lower, higher = uncertainty(before, job.capacity)
     if job.basics.model.network.family == _UNEXPLAINED:
         higher += _MORE
@@ -451,7 +152,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         higher += _DESKTOP
     return _Rank(
         stage=stage,
-        weights=tuple(weights),
+        weights=(*weights, *loras),
         parts=parts,
         available=available,
         tokens=tokens,
@@ -487,7 +188,7 @@ def _left_behind(job: ServingJob, number: tuple[int, ...]) -> int:
     (0.5.17 and 0.5.18, srt/speculative/eagle_worker_v2.py; srt/models/qwen3_5_mtp.py). EAGLE-3 keeps its own head.
     """
     found = job.basics.speculation
-    if found is None or found.method not in _UNQUANTIZED or not _DRAFTING[-1][0] <= number < _COLLECTS:
+    if found is None or found.method not in UNQUANTIZED or not COUNTS_DRAFTS <= number < _COLLECTS:
         return 0
     sizes = job.basics.sizes
     alone = found.method == "eagle3" or job.model.network.embedding_and_head.tied
@@ -540,7 +241,7 @@ def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | Non
     length, number, ranks = job.basics.max_model_len, chosen.number, groups(job.basics.layout)
     requests = running(tokens or 0, length, chosen.requests, number, slots) if tokens else chosen.requests or 1
     entries = [*rank.weights, *_running(job, replace(chosen, graphs=min(chosen.graphs, requests)), rank.stage)]
-    entries += [places(job, requests, ranks, number), *_hosted(job)]
+    entries += [places(job, requests, ranks, number), *workspace(job, chosen.attention, requests), *_hosted(job)]
     entries += context_and_nccl(job.accelerator, job.num_gpus)
     if tokens:
         for title, windowed, share in (("token pool", False, 1.0), ("window pool", True, chosen.window_ratio)):
@@ -588,8 +289,7 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     peak = max(
         [widest(step, stage), sampling(sampled) if stage.samples else []], key=lambda each: sum(e.bytes for e in each)
     )
-    prompts = chosen.chunk if chosen.prefill_graphs else 0
-    largest, number = chosen.graphs if chosen.captures else 0, chosen.number
+    largest, prompts, number = chosen.graphs if chosen.captures else 0, chosen.prompts, chosen.number
     late = chosen.deepep in ("auto", "low_latency") and "E" in sizes
     captured = []
     if prompts or largest:
@@ -600,12 +300,18 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
             largest=largest,
             prompts=prompts,
             number=number,
-            kept_for_requests=tables(job, stage, largest, chosen.page, number),
-            received=received(sizes, 1 if stored else 2, chosen.dispatched) if late else 0,
+            attention=chosen.attention,
+            sizes=chosen.sizes if largest else 0,
+            kept_for_requests=tables(job, stage, chosen.attention, largest, chosen.page, number) if largest else 0,
+            received=received(sizes, 1 if stored else 2, chosen.dispatched) if late and largest else 0,
         )
     kept = [] if step.allocates_in_experts else expert_workspace(step, stage)
+    sent = exchanged(
+        job, mode=chosen.deepep, slots=chosen.slots, dispatched=chosen.dispatched, captures=chosen.captures
+    )
+    apart = symmetric(job, chosen.chunk, captures=largest > 0) if chosen.symmetric else ()
     fused = [] if chosen.deepep or chosen.slots else fused_sums(job, number)
-    return [*kept, *peak, *captured, *fused, *_exchanged(job, chosen)]
+    return [*kept, *peak, *captured, *fused, *sent, *apart]
 
 
 _KERNELS, _SHARED = 140 * MiB, int(2.5 * GiB)

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.config.engine import EngineSettings
-from memcore.config.kinds import Choice, Flag, Integer, Number
-from memcore.config.needs import ROUTED, STATEFUL, Need
+from memcore.config.kinds import Choice, Flag, Integer, Names, Number
+from memcore.config.needs import ANY, ROUTED, STATEFUL, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
+from memcore.serving.inference import Inference
 from memcore.serving.settings import NOT_SERVED
 
 _SGLANG = ("sglang",)
@@ -52,12 +53,44 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         default="by GPU memory",
         advanced=True,
     )
+    cuda_graph_sizes = setting(
+        Integer(unit="sizes"),
+        "Graph batch sizes",
+        "How many batch sizes up to the largest are captured.",
+        flag="cuda-graph-sizes",
+        default="SGLang's own list",
+        advanced=True,
+    )
     disable_cuda_graph = setting(
         Flag(),
         "No CUDA Graphs",
         "Capture nothing; before 0.5.15 the memory left for CUDA Graphs stays free.",
         flag="disable-cuda-graph",
         default="false",
+        advanced=True,
+    )
+    disable_decode_cuda_graph = setting(
+        Flag(),
+        "No graphs of decoding",
+        "Capture no CUDA Graphs of decoding; those of prompts stay.",
+        flag="disable-decode-cuda-graph",
+        default="false",
+        advanced=True,
+    )
+    prefill_cuda_graph = setting(
+        Flag(),
+        "Graphs of prompts",
+        "Capture CUDA Graphs of prompts, too, or none of them.",
+        flag="prefill-cuda-graph",
+        default="true since 0.5.10, with most models on NVIDIA's GPUs",
+        advanced=True,
+    )
+    prefill_graph_tokens = setting(
+        Integer(unit="tokens"),
+        "Longest captured prompt",
+        "Prompt tokens of the largest CUDA Graph of prompts; its pool keeps their activations.",
+        flag="prefill-graph-tokens",
+        default="the chunk; with latent attention 2048, since 0.5.23 8192",
         advanced=True,
     )
     swa_full_tokens_ratio = setting(
@@ -105,6 +138,39 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         "How finished prompts are kept next to recurrent states: slots that a request takes of their pool.",
         flag="mamba-radix-cache-strategy",
         default="auto: extra_buffer where the model can",
+        advanced=True,
+    )
+    attention_backend = setting(
+        Choice(
+            (
+                *("auto", "fa3", "fa4", "flashinfer", "triton", "trtllm_mha", "trtllm_mla", "cutlass_mla"),
+                *("cutedsl_mla", "flashmla", "dsa", "nsa", "dsv4", "compressed", "aiter", "hpc_ops", "torch_native"),
+                *("flex_attention", "wave", "qsa", "minicpm_flashattn", "minicpm_flashinfer", "llada2_cfg_flashinfer"),
+                *("dual_chunk_flash_attn", "tokenspeed_mla"),
+            ),
+            {"auto": "by GPU, model and release"},
+        ),
+        "Attention kernels",
+        "Kernels that attend. Their workspace and the tables that CUDA Graphs read are outside the static fraction; "
+        "some need pages of their own size.",
+        flag="attention-backend",
+        default="auto",
+        advanced=True,
+    )
+    lora_target_modules = setting(
+        Names(),
+        "LoRA modules",
+        "Modules that LoRA slots have room for, such as q_proj,v_proj; all adds the embedding and the head.",
+        flag="lora-target-modules",
+        default="all-linear, as the adapters are not read",
+        advanced=True,
+    )
+    enable_symm_mem = setting(
+        Flag(),
+        "Symmetric memory",
+        "Keep results that ranks sum in NCCL's symmetric memory, apart from PyTorch's.",
+        flag="symm-mem",
+        default="false",
         advanced=True,
     )
     disable_radix_cache = setting(
@@ -233,7 +299,26 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
     ),
     SglangSettings.max_total_tokens: ("KV 缓存池的 token 数上限；多余的显存空闲。", "Token 池", "能放多少放多少"),
     SglangSettings.cuda_graph_max_bs: ("捕获为 CUDA Graph 的最大批次大小。", "CUDA Graph 最大批次", "按显存"),
+    SglangSettings.cuda_graph_sizes: (
+        "捕获多少种批次大小（不超过最大批次）。",
+        "捕获的批次大小数",
+        "SGLang 自己的列表",
+    ),
     SglangSettings.disable_cuda_graph: ("不捕获 CUDA Graph；0.5.15 之前，为其留出的显存空闲。", "不用 CUDA Graph"),
+    SglangSettings.disable_decode_cuda_graph: (
+        "不捕获解码的 CUDA Graph；提示词的仍然捕获。",
+        "不捕获解码",
+    ),
+    SglangSettings.prefill_cuda_graph: (
+        "是否也捕获提示词的 CUDA Graph。",
+        "捕获提示词",
+        "0.5.10 起，对 NVIDIA GPU 上的大多数模型为 true",
+    ),
+    SglangSettings.prefill_graph_tokens: (
+        "提示词的最大 CUDA Graph 的 token 数；其内存池保留这些 token 的激活值。",
+        "捕获的最长提示词",
+        "分块大小；潜向量注意力为 2048，0.5.23 起为 8192",
+    ),
     SglangSettings.swa_full_tokens_ratio: (
         "滑动窗口池与全注意力池的 token 数之比。",
         "滑动窗口 KV 池",
@@ -253,6 +338,21 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "循环状态的 dtype；卷积状态用模型的 dtype。",
         "循环状态 dtype",
         "checkpoint 的，否则为 fp32",
+    ),
+    SglangSettings.attention_backend: (
+        "执行注意力的 kernel。其工作区和 CUDA Graph 读取的表不在静态比例之内；有些需要特定的页大小。",
+        "注意力 kernel",
+        "",
+        "按 GPU、模型和版本",
+    ),
+    SglangSettings.lora_target_modules: (
+        "LoRA 槽位为哪些模块留出空间，例如 q_proj,v_proj；all 还包括嵌入和输出头。",
+        "LoRA 模块",
+        "all-linear，因为不读取适配器",
+    ),
+    SglangSettings.enable_symm_mem: (
+        "把各 rank 求和的结果放在 NCCL 的对称内存中，与 PyTorch 的分开。",
+        "对称内存",
     ),
     SglangSettings.disable_radix_cache: ("不保留已完成的提示词：循环状态每个请求一个槽位即可。", "不用前缀缓存"),
     SglangSettings.enable_dp_attention: (
@@ -318,6 +418,7 @@ NEEDS: Mapping[str, Need] = {
     SglangSettings.deepep_dispatch_tokens: ROUTED,
     SglangSettings.ep_num_redundant_experts: ROUTED,
     SglangSettings.moe_dense_tp_size: ROUTED,
+    SglangSettings.lora_target_modules: Need(Inference.max_loras, (ANY,)),
     SglangSettings.mamba_full_memory_ratio: STATEFUL,
     SglangSettings.mamba_radix_cache_strategy: STATEFUL,
 }

@@ -38,6 +38,7 @@ _SGLANG_NAMES: Mapping[str, str] = {
     Inference.speculative_method: "--speculative-algorithm",
     Inference.num_speculative_tokens: "--speculative-num-draft-tokens",
     Hardware.num_gpus: "--tp-size",
+    SglangSettings.cuda_graph_sizes: "--cuda-graph-bs",
 }
 TOOL_NAMES: Mapping[str, Mapping[str, str]] = {"sglang": _SGLANG_NAMES}
 """By engine and path, for settings that its tool has no key of its own for: the argument or call that sets them."""

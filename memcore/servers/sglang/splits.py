@@ -9,12 +9,12 @@ Dao-AILab/flash-attention, hopper/flash_api.cpp (`get_num_splits`, `out_accum`) 
 from __future__ import annotations
 
 from memcore.networks.parts import Attention, LatentAttention, Mixer
+from memcore.servers.sglang.backends import HOPPER
 from memcore.serving.devices import device_of
 from memcore.serving.job import ServingJob
 from memcore.serving.stages import Stage
 from memcore.symbols import product
 
-HOPPER = 9
 _SINCE = (0, 4, 6)
 """The first release that was read to choose it on Hopper unasked."""
 _MOST, _SHARE, _FEW = 128, 0.85, 4

@@ -21,7 +21,7 @@ from memcore.formats.values import TORCH_DTYPES
 from memcore.formats.yaml import read_yaml
 from memcore.messages import Message
 from memcore.servers.command_lines import same_bytes
-from memcore.servers.tensorrt_llm.settings import KERNELS, TensorRtSettings
+from memcore.servers.tensorrt_llm.settings import BACKENDS, KERNELS, PYTORCH, TENSORRT, TensorRtSettings
 from memcore.serving.inference import Inference
 
 _CONFIGS = ("--config", "--extra_llm_api_options")
@@ -34,11 +34,12 @@ _SPECULATION = "speculative_config"
 _METHOD = f"{_SPECULATION}.decoding_type"
 _LAYERS, _TOKENS = f"{_SPECULATION}.num_nextn_predict_layers", f"{_SPECULATION}.max_draft_len"
 _METHODS: Mapping[str, str] = {"mtp": "MTP", "eagle3": "Eagle3", "eagle": "Eagle", "ngram": "NGram", "medusa": "Medusa"}
-_CAPTURED = "*graphs"
+_CAPTURED, _GREATEST, _BACKEND = "*graphs", "*largest-graph", "backend"
 _DRAFTS = tuple(f"{_SPECULATION}.{each}" for each in ("speculative_model", "speculative_model_dir"))
 _VALUES: Mapping[str, Mapping[str, str]] = {
     Inference.kv_cache_dtype: _CACHES, Inference.weight_dtype: TORCH_DTYPES, Inference.speculative_method: _METHODS,
     TensorRtSettings.moe_kernels: {each: each.upper() for each in KERNELS},
+    TensorRtSettings.trtllm_backend: {each: each for each in BACKENDS},
 }  # fmt: skip
 _NAMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (Parallelism.tensor_parallel_size, ("--tp_size", "--tensor_parallel_size"), "tensor_parallel_size"),
@@ -57,6 +58,8 @@ _NAMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (Inference.speculative_method, (), _METHOD),
     (Inference.num_speculative_tokens, (), f"{_SPECULATION}.max_draft_len"),
     (TensorRtSettings.cuda_graphs, (), _CAPTURED),
+    (TensorRtSettings.largest_graph, (), _GREATEST),
+    (TensorRtSettings.trtllm_backend, ("--backend",), _BACKEND),
     (TensorRtSettings.enable_attention_dp, ("--enable_attention_dp",), "enable_attention_dp"),
     (TensorRtSettings.moe_kernels, (), "moe_config.backend"),
 )
@@ -112,6 +115,8 @@ _FORMER: Mapping[str, str] = {
 """Keys of a section that releases before 0.20 had, and what they were called until 1.0 (llmapi/llm_args.py)."""
 
 
+_BUILT = ("tensorrt", "trt")
+"""Words for an engine that is built (commands/serve.py and bench.py, `--backend`); `_autodeploy` is PyTorch's."""
 _LARGEST, _STEP, _MOST = 128, 64, 2**16
 """The largest batch that is captured where none is said, and how far apart those beyond it are if batches are padded,
 and the largest of which batches are listed here."""
@@ -134,25 +139,25 @@ def _sizes(largest: int, *, padded: bool) -> list[int]:
     return sorted({*(each for each in found if each <= largest), largest})
 
 
-def _captured(normalized: Mapping[str, Any]) -> int | None:
-    """Return how many batches of decoding are captured; None where the file says nothing of it, or what is no number.
+def _captured(normalized: Mapping[str, Any]) -> list[int] | None:
+    """Return the batches of decoding that are captured; None where the file says nothing of it, or what is no number.
 
     No batch is larger than the server's (_torch/pyexecutor/model_engine.py, `_filter_cuda_graph_batch_sizes`).
     """
     if normalized.get(f"{_GRAPHS}.mode") is False:
-        return 0  # `use_cuda_graph` of releases before 0.20
+        return []  # `use_cuda_graph` of releases before 0.20
     listed, largest, padded = (normalized.get(f"{_GRAPHS}.{name}") for name in ("batch_sizes", "max_batch_size",
                                                                                "enable_padding"))  # fmt: skip
     most = normalized.get("max_batch_size", normalized.get("--max_batch_size"))
     most = most if isinstance(most, int) and most > 0 else None
     if isinstance(listed, list) and listed and all(type(each) is int for each in listed):
-        return len({each for each in listed if most is None or each <= most})
+        return sorted({each for each in listed if most is None or each <= most})
     if largest is None and padded is None:
         return None
     largest = largest if type(largest) is int and largest > 0 else _LARGEST
     if largest > _MOST:
         return None
-    return len([each for each in _sizes(largest, padded=padded is True) if most is None or each <= most])
+    return [each for each in _sizes(largest, padded=padded is True) if most is None or each <= most]
 
 
 def _of_file(found: Mapping[str, Any]) -> Normalized:
@@ -162,7 +167,13 @@ def _of_file(found: Mapping[str, Any]) -> Normalized:
     captured = _captured(normalized)
     if captured is not None:
         normalized = {name: value for name, value in normalized.items() if name not in _OF_GRAPHS}
-        normalized[_CAPTURED] = captured
+        normalized[_CAPTURED] = len(captured)
+        normalized |= {_GREATEST: captured[-1]} if captured else {}
+    if any(name.startswith(_SECTION) for name in found):
+        normalized.setdefault(_BACKEND, PYTORCH)
+    for name in (_BACKEND, "--backend"):
+        if name in normalized:
+            normalized[name] = TENSORRT if normalized[name] in _BUILT else PYTORCH
     notes = [*same_bytes(normalized, *_EP)]
     if normalized.get(_METHOD) in (None, "None", "none"):
         normalized.pop(_METHOD, None)
@@ -183,9 +194,10 @@ _OF_GRAPHS = (_GRAPHS, *(f"{_GRAPHS}.{name}" for name in ("batch_sizes", "max_ba
 
 
 def _graphs(config: Config) -> Mapping[str, Any]:
-    """Return as many batches as are captured."""
+    """Return as many batches as are captured, and the largest of them."""
     count = config[TensorRtSettings.cuda_graphs] or 0
-    return {f"{_GRAPHS}.batch_sizes": list(range(1, count + 1))} if 0 < count <= _MOST else {}
+    largest = max(config[TensorRtSettings.largest_graph] or count, count)
+    return {f"{_GRAPHS}.batch_sizes": [*range(1, count), largest]} if 0 < count <= _MOST else {}
 
 
 _PARTS: Mapping[str, str] = {

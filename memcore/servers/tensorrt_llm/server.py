@@ -18,7 +18,7 @@ from memcore.networks.network import Model
 from memcore.records import dataclass
 from memcore.servers.tensorrt_llm import supported
 from memcore.servers.tensorrt_llm.experts import PACKS, deep_gemm_buffers, kernels
-from memcore.servers.tensorrt_llm.settings import AUTO, TensorRtSettings
+from memcore.servers.tensorrt_llm.settings import AUTO, PYTORCH, TENSORRT, TensorRtSettings
 from memcore.servers.vllm.paging import Pages, Paging, page
 from memcore.serving.all_to_all import one_sided_bytes
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
@@ -41,6 +41,8 @@ _SOURCE = "TensorRT-LLM, docs/source/reference/memory.md"
 _RUNNER = "TensorRT-LLM, _torch/pyexecutor/cuda_graph_runner.py"
 _GRAPHS = 34
 """Graphs where nothing is said of them: batches of 1 to 32, 64 and 128 (llmapi/llm_args.py, `CudaGraphConfig`)."""
+_LARGEST = 128
+"""Sequences of the largest batch that is captured where nothing is said of it (llmapi/llm_args.py)."""
 _BLACKWELL = 10
 _PYTORCH = (1, 0)
 """The first release that runs models in PyTorch without being asked."""
@@ -71,6 +73,8 @@ class Options:
     graphs: int
     experts: str
     """The kernels that run them."""
+    largest: int
+    """Sequences of the largest captured batch."""
     former: bool
     """An engine that is built, for as many sequences as it may have at once."""
 
@@ -84,6 +88,8 @@ def options(read: Defaults, basics: Basics) -> Options:
     tokens = read.take(TensorRtSettings.max_num_tokens, 8192)
     sequences = most_sequences(read)
     version = read.given(EngineSettings.version)
+    before = isinstance(version, str) and release(version) < _PYTORCH
+    backend = read.take(TensorRtSettings.trtllm_backend, TENSORRT if before else PYTORCH)
     return Options(
         fraction=read.take(TensorRtSettings.free_gpu_memory_fraction, 0.9),
         tokens=tokens,
@@ -91,7 +97,8 @@ def options(read: Defaults, basics: Basics) -> Options:
         block_size=read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 32,
         graphs=_GRAPHS if (given := read.given(TensorRtSettings.cuda_graphs)) is None else given,
         experts=kernels(read.given(TensorRtSettings.moe_kernels) or AUTO, basics),
-        former=isinstance(version, str) and release(version) < _PYTORCH,
+        largest=min(read.given(TensorRtSettings.largest_graph) or _LARGEST, sequences or _LARGEST),
+        former=backend == TENSORRT,
     )
 
 
@@ -137,6 +144,8 @@ def budget(job: ServingJob) -> Budget:
 @dataclass(frozen=True, kw_only=True)
 class _Rank:
     entries: tuple[Entry, ...]
+    replayed: tuple[Entry, ...]
+    """What comes after the cache."""
     paging: Paging
     available: int | None
     uncertain: tuple[int, int]
@@ -184,6 +193,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     less, more = spread(entries)
     return _Rank(
         entries=tuple(entries),
+        replayed=tuple(_replayed(job, chosen, stage)),
         paging=page(cached_layers(job, stage), pages),
         available=room,
         uncertain=(more + (_OF_HOST if integrated(job.accelerator) else 0), less),
@@ -225,8 +235,21 @@ def _captured(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     return [observed("captured graphs", "CUDA graphs", bounds, _RUNNER, Message("{} more than usual", further))]
 
 
+def _replayed(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
+    """Yield logits of captured batches, which come once the cache has its memory, in the model's dtype and in fp32.
+
+    Before each batch is captured a step runs without a graph; the next one has half as many sequences or more.
+    CUDA is out of memory there in a start of 0.20 with batches of 4,096 and 2,048, which runs without the larger one.
+    """
+    if chosen.former or not chosen.graphs or not stage.samples:
+        return
+    sizes = {"sequences": chosen.largest + chosen.largest // 2, "V": job.basics.sizes["V"]}
+    each = BYTES[job.basics.dtype] + 4
+    yield tensor("logits of captured batches", "CUDA graphs", ("sequences", "V"), each, sizes, _RUNNER)
+
+
 def _with_cache(job: ServingJob, rank: _Rank, blocks: int | None) -> RankBudget:
-    entries = list(rank.entries)
+    entries = [*rank.entries, *rank.replayed]
     if blocks:
         sizes = {"blocks": blocks, "block bytes": rank.paging.block}
         entries.append(tensor("pool of blocks", "KV cache", ("blocks", "block bytes"), 1, sizes, _SOURCE))
@@ -244,8 +267,8 @@ def _pool(job: ServingJob, found: list[_Rank], blocks: int | None) -> Pool | Non
     paging = max((rank.paging for rank in found), key=lambda each: each.block)
     if not paging.groups:
         return None
-    longest = job.basics.max_model_len
-    tokens = None if blocks is None else int(blocks / max(paging.needed(longest), 1) * longest)
+    # Its log counts what the blocks have room for, not how many of the longest sequences.
+    tokens = None if blocks is None else blocks * job.chosen(Options).block_size
     tightest = min(found, key=lambda rank: rank.available or 0)
     less, more = (side / tightest.available if tightest.available else 0 for side in tightest.uncertain)
     return Pool(

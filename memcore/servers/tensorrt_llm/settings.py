@@ -14,6 +14,7 @@ from memcore.serving.settings import NOT_SERVED
 
 _TRT = ("tensorrt-llm",)
 AUTO, CUTLASS, TRTLLM, TRITON, DEEPGEMM = "auto", "cutlass", "trtllm", "triton", "deepgemm"
+PYTORCH, TENSORRT = BACKENDS = ("pytorch", "tensorrt")
 KERNELS = (AUTO, CUTLASS, TRTLLM, TRITON, DEEPGEMM, "cutedsl", "wideep", "vanilla")
 """Kernels of experts (llmapi/llm_args.py, `MoeConfig`)."""
 
@@ -35,6 +36,15 @@ class TensorRtSettings(Section, path="engine", engines=_TRT):
     cuda_graphs = setting(
         Integer(0), "CUDA graph sizes", "Batch sizes of decoding that are captured as CUDA graphs.", flag="cuda-graphs",
         default="34: 1 to 32, 64 and 128", advanced=True,
+    )  # fmt: skip
+    largest_graph = setting(
+        Integer(unit="sequences"), "Max graph batch size", "Largest batch of decoding that is captured.",
+        flag="largest-graph", default="128, or fewer if no more may run", advanced=True,
+    )  # fmt: skip
+    trtllm_backend = setting(
+        Choice(BACKENDS, {PYTORCH: "models run in PyTorch", TENSORRT: "an engine that is built"}),
+        "Backend", "How models run: a built engine has room for as many sequences as may run.",
+        flag="trtllm-backend", default="pytorch since 1.0, tensorrt before", advanced=True,
     )  # fmt: skip
     enable_attention_dp = setting(
         Flag(), "Data-parallel attention",
@@ -61,6 +71,18 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "捕获为 CUDA Graph 的解码批大小个数。",
         "CUDA Graph 的批大小数",
         "34：1 至 32、64 与 128",
+    ),
+    TensorRtSettings.largest_graph: (
+        "被捕获的最大解码批次。",
+        "CUDA Graph 最大批次",
+        "128；同时运行的序列更少时为其数量",
+    ),
+    TensorRtSettings.trtllm_backend: (
+        "模型如何运行：构建的引擎按可同时运行的序列数预留空间。",
+        "后端",
+        "1.0 起为 pytorch，之前为 tensorrt",
+        "模型在 PyTorch 中运行",
+        "构建的引擎",
     ),
     TensorRtSettings.moe_kernels: (
         "运行专家的 kernel（moe_config.backend）：它们对 MXFP4 的填充不同；DeepGEMM 为每个专家预留一步的全部 token。",

@@ -17,7 +17,7 @@ from memcore.hardware import matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.records import dataclass
-from memcore.servers.vllm.adapters import ADAPTERS, adapters
+from memcore.servers.vllm.adapters import adapters
 from memcore.servers.vllm.compressed import compressed, kernel_heads
 from memcore.servers.vllm.defaults import keeps, loads, options
 from memcore.servers.vllm.experts import (
@@ -58,6 +58,7 @@ from memcore.servers.vllm.stacks import STACKS, notes_of, spread_over, stack_of
 from memcore.servers.vllm.startup import Start, fails, refusals, too_long
 from memcore.servers.vllm.versions import NEWEST
 from memcore.serving import counted_towers
+from memcore.serving.adapters import ADAPTERS
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.changes import AS_USERS, PAGED, Becomes, ServerChange, fewer_tokens, shares
 from memcore.serving.checkpoint import MODEL_OPT, text_config
@@ -144,6 +145,9 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     else:
         outside += counts
     outside += connecting(job, chosen, stage)
+    if chosen.facts.late_adapters:
+        outside += [replace(each, category=WORKSPACES) for each in weights if each.category == ADAPTERS]
+        weights = [each for each in weights if each.category != ADAPTERS]
     estimated = []
     if capture.estimated is not None and chosen.graphs_inside:
         estimated.append(observed("captured graphs", "CUDA graphs", capture.estimated, "", ""))

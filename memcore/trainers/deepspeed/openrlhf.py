@@ -25,10 +25,11 @@ _METHOD, _REFERENCE, _COMPLETION, _SHARE, _MODEL, _CRITIC = (
     "*method", "*reference", "*completion", "*share", "*", "*critic",
 )  # fmt: skip
 _PRECISION, _ADAPTER, _FRAMEWORK, _WIDTH, _BATCH = "*precision", "*adapter", "*framework", "*width", "*batch"
-_CHECKPOINTED, _REENTRANT, _LEARNED = "*checkpointed", "*reentrant", "*entropy"
+_CHECKPOINTED, _REENTRANT, _LEARNED, _REWARDS = "*checkpointed", "*reentrant", "*entropy", "*rewards"
 _ENTROPY = "--actor.entropy_coef"
 """The weight of entropies in the loss; at 0 their graph is built too."""
-_LOOPS: Mapping[str, str | None] = {"sft": None, "dpo": "dpo", "rm": "reward", "ppo_ray": "grpo", "kto": "kto"}
+_LOOPS: Mapping[str, str | None] = {"sft": None, "dpo": "dpo", "rm": "reward", "ppo_ray": "grpo", "kto": "kto",
+                                     "ppo": "grpo"}  # fmt: skip
 _GROUPS = ("group_norm", "reinforce", "reinforce_baseline", "rloo", "dr_grpo")
 _FORMER: Mapping[str, str] = {
     "--pretrain": "--model.model_name_or_path", "--model_name_or_path": "--model.model_name_or_path",
@@ -89,9 +90,11 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         normalized[_REFERENCE] = "precomputed"
         notes.append("--ref.offload: the reference model's share of the GPU is not counted")
     if method == "grpo":
-        _generating(normalized, notes)
-    elif GPUS not in normalized:
+        _generating(normalized, notes, alone=loop == _ALONE)
+    if (method != "grpo" or loop == _ALONE) and GPUS not in normalized:
         normalized |= started(found)
+    if loop == _ALONE:
+        normalized.setdefault("--train.micro_batch_size", 4)
     _batch(normalized, notes, generating=method == "grpo")
     return {name: value for name, value in normalized.items() if value is not None}, tuple(notes)
 
@@ -125,18 +128,35 @@ def _critic(normalized: dict[str, Any], notes: list[str]) -> None:
         notes.append("the critic is not on the actor's GPUs during its update")
 
 
-def _generating(normalized: dict[str, Any], notes: list[str]) -> None:
+_ALONE = "ppo"
+"""The loop that has all models on each GPU, without Ray (0.6 and earlier, cli/train_ppo.py)."""
+
+
+def _together(normalized: dict[str, Any], notes: list[str]) -> None:
+    """All models on each GPU: the critic, and the reference and the reward model unless they are offloaded."""
+    normalized[_CRITIC] = True
+    notes.append("the critic stays on the GPU during the actor's update, and is counted as large as the actor")
+    if normalized.pop("--ref_reward_offload", False):
+        normalized["--ref.offload"] = True
+    elif "--remote_rm_url" not in normalized:
+        normalized[_REWARDS] = True
+        notes.append("the reward model stays on the GPU, and is counted as large as the model")
+
+
+def _generating(normalized: dict[str, Any], notes: list[str], *, alone: bool) -> None:
     """The update of the actor, between generations."""
     key = "--algo.advantage.estimator"
     estimator = str(normalized.pop(key, "gae"))
-    if estimator == "gae":
+    if alone:
+        _together(normalized, notes)
+    elif estimator == "gae":
         _critic(normalized, notes)
     elif estimator not in _GROUPS and not estimator.startswith("$"):
         raise UnsupportedError.of_value(key, estimator, Message("supported: {}", joined(", ", _GROUPS)))
     each, nodes = normalized.pop("--actor.num_gpus_per_node", 8), normalized.pop("--actor.num_nodes", 1)
-    if isinstance(each, int) and isinstance(nodes, int):
+    if isinstance(each, int) and isinstance(nodes, int) and not alone:
         normalized |= {GPUS: each * nodes, **({PER_NODE: each} if nodes > 1 else {})}
-    together = "--train.colocate_all" in normalized or "--train.colocate_actor_ref" in normalized
+    together = alone or "--train.colocate_all" in normalized or "--train.colocate_actor_ref" in normalized
     weight = normalized.pop("--algo.kl.init_coef", 0.01)
     if together and weight not in (0, 0.0) and "--ref.offload" not in normalized and _ADAPTER not in normalized:
         normalized[_REFERENCE] = "copy"
@@ -170,7 +190,9 @@ def _batch(normalized: dict[str, Any], notes: list[str], *, generating: bool) ->
 _FREEZES = keys_of_towers("openrlhf")
 _NODE = 8
 """GPUs of a node where nothing is said."""
-_SCRIPTS: Mapping[str | None, str] = {method: f"openrlhf.cli.train_{loop}" for loop, method in _LOOPS.items()}
+_SCRIPTS: Mapping[str | None, str] = {
+    method: f"openrlhf.cli.train_{loop}" for loop, method in _LOOPS.items() if loop != _ALONE
+}
 
 _LAUNCHER = ("deepspeed", "--num_nodes", "{nodes}", "--num_gpus", "{each}", "--module")
 
@@ -249,6 +271,7 @@ OPENRLHF = Tool(
         Key(path=Training.method.rollout_share, name=_SHARE),
         Key(path=Training.method.critic, name=_CRITIC),
         Key(path=Training.method.entropy, name=_LEARNED),
+        Key(path=Training.method.reward_model, name=_REWARDS),
         Key(path=EngineSettings.zero_stage, name="--ds.zero_stage"),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=DeepSpeedSettings.hidden_size_buckets, name=_WIDTH),
@@ -275,7 +298,8 @@ OPENRLHF = Tool(
     normalized=_normalized,
     settles=(*_FORMER, *FREEZES["openrlhf"].keys, "--bf16", "--flash_attn", "--ds.param_dtype",
              "--actor.*", "--algo.*", "--train.*", "--vllm.*",
-             "--model.*", "--ref.offload", "--prompt_max_len", "--generate_max_len", "--ds.lora*"),
+             "--model.*", "--ref.offload", "--ref_reward_offload", "--remote_rm_url",
+             "--prompt_max_len", "--generate_max_len", "--ds.lora*"),
     batch="--train.batch_size",
     defaults={EngineSettings.zero_stage: 2},
     vocabulary=("openrlhf",),

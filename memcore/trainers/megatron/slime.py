@@ -52,11 +52,27 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         "slime: only the actor's update is estimated; generation and scoring come before it",
         "log-probabilities of vocabulary shards are counted as a supervised loss",
         *_lengths(told),
+        *_trained(told),
     ]
     if told.pop(_ENTROPY, 0) not in (0, 0.0):
         notes.append(Message("{}: the softmax and the gradient of the entropies are not counted", _ENTROPY))
     normalized, more = arguments(told)
     return normalized, (*notes, *more)
+
+
+def _trained(told: dict[str, Any]) -> list[str]:
+    """Set the model that trains where the checkpoint is the rollout engine's in FP8; return a note.
+
+    Source: slime, scripts/low_precision/ (`--ref-load` and `--load` are in bf16).
+    """
+    model = str(told.get(_MODEL, "")).rstrip("/")
+    if not model.endswith(_ROLLED):
+        return []
+    told[_MODEL] = model.removesuffix(_ROLLED)
+    return [Message("{}: FP8 weights are the rollout engine's; those that train are counted in bf16", _MODEL)]
+
+
+_ROLLED = "-FP8"
 
 
 def _lengths(told: dict[str, Any]) -> list[str]:

@@ -33,12 +33,13 @@ from memcore.networks.adapters import (
     around,
     learns,
     linear_names,
+    outside_names,
     prefixed,
     targeted,
     with_saved,
     with_trained_rows,
 )
-from memcore.networks.nearest import seeing
+from memcore.networks.nearest import only_counted, seeing
 from memcore.networks.network import LANGUAGE_MODEL, SEEING, Model
 from memcore.networks.parts import Attention
 from memcore.networks.quantized import STORAGES
@@ -92,7 +93,8 @@ def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) ->
     targets, parameters, doubled = converted(read, model, kind, targets, parameters)
     if layer_code(read) == "lit-gpt":
         targets, model = _fused(read, model, TARGETS if ALL in targets else targets)
-    targets = _named(read, model, targets)
+    outside = _outside(read, model)
+    targets = _named(read, model, targets, outside)
     _refuse_dropout(read, kind)
     if around(model.network)[1] in targets:
         _refuse_at_head(read, kind)
@@ -115,6 +117,7 @@ def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) ->
         parameters=tuple(parameters),
         doubled=doubled,
         divided=framework_of(read).divides_adapters,
+        outside=outside,
         dtype=read.take(Training.adapter.dtype, _usual_dtype(read, engine)),
         dropout=float(read.take(Training.adapter.dropout, 0)),
     )
@@ -156,13 +159,26 @@ def _usual_dtype(read: Defaults, engine: Engine) -> str:
     return _stored(read, engine) if framework_of(read).adapts_itself else "fp32"
 
 
-def _named(read: Defaults, model: Model, targets: Sequence[str]) -> Sequence[str]:
+def _outside(read: Defaults, model: Model) -> tuple[str, ...]:
+    """Return which of towers and projectors have adapters too: those that `training.trainable` names."""
+    given = read.given(Training.trainable)
+    parts = () if given in (None, "all") else names_of(given)
+    if LANGUAGE_MODEL not in parts or not seeing(model.network):
+        return ()
+    if only_counted(model.network):
+        message = "found {!r}; adapters are supported only in the language model of {}"
+        raise UnsupportedError(Training.trainable, message, given, model.name)
+    return tuple(kind for kind in SEEING if kind in parts)
+
+
+def _named(read: Defaults, model: Model, targets: Sequence[str], outside: Sequence[str]) -> Sequence[str]:
     """Return the targets that are layers of the model. PEFT passes over other names, unless there is nothing else.
 
     A path, such as `layers.0`, would be the end of other modules' paths (`check_target_module_exists`).
     Source: peft 0.21, tuners/tuners_utils.py, `inject_adapter` ("Target modules … not found in the base model").
     """
-    path, known = Training.adapter.target_modules, (*linear_names(model.network), ALL)
+    path = Training.adapter.target_modules
+    known = (*dict.fromkeys((*linear_names(model.network), *outside_names(model.network, outside))), ALL)
     found = [each for each in targets if each in known]
     others = [each for each in targets if each not in known]
     if found and others and not any("." in each for each in others):
@@ -435,8 +451,10 @@ def trainable_parts(read: Defaults, model: Model) -> Model:
     if given is None or given == "all":
         return model
     parts = tuple(names_of(given))
-    if model.network.adapted:
-        read.refuse(path, "found {!r}; with an adapter, only the adapter is trained", given)
+    at_linears = ADAPTER_KINDS[_kind(read)].attached_to == LINEAR_LAYERS if model.network.adapted else None
+    if model.network.adapted and not (at_linears and LANGUAGE_MODEL in parts):
+        message = "found {!r}; with an adapter, only the adapter is trained; allowed: {}, or this with {}"
+        read.refuse(path, message, given, LANGUAGE_MODEL, joined(", ", SEEING))
     if LANGUAGE_MODEL in parts:
         return _without_towers(read, model, parts)
     known = {part for weight, _, _ in model.tensors for part in weight.name.split(".")}

@@ -82,12 +82,15 @@ _UPCASTING = ("llama-factory", "openrlhf")
 """Frameworks that cast logits to fp32 (OpenRLHF 0.11, models/actor.py: `output["logits"].to(torch.float32)`)."""
 _AS_THEY_ARE = ("torchtune", "verl", "open-instruct", "nemo-automodel")
 """Frameworks whose models return logits in the dtype of the compute."""
-_TAUGHT: Mapping[str, str] = {"trl": "jensen", "nemo-automodel": "forward-kl"}
-"""How frameworks distill: with the generalized Jensen-Shannon divergence of fp32 logits (trl, experimental/gkd), or
-with the forward divergence next to the cross-entropy (NeMo Automodel, recipes/llm/kd.py); others as torchtune does."""
+_TAUGHT: Mapping[str, str] = {"trl": "jensen", "ms-swift": "jensen-in-chunks", "nemo-automodel": "forward-kl"}
+"""How frameworks distill: with the generalized Jensen-Shannon divergence of all fp32 logits (trl, experimental/gkd) or
+of chunks of tokens (ms-swift, rlhf_trainers/gkd_loss.py), or with the forward divergence next to the cross-entropy
+(NeMo Automodel, recipes/llm/kd.py); others as torchtune does."""
 _STREAMS_WORDS: Release = (5, 8)
 """The first release of transformers after Liger 0.8 (April 30, 2026), whose loss of GRPO streams words."""
 _LOSSES = ("cross-entropy-fp32", "cross-entropy", "fused-linear", "fused-head")
+_COMPILES = (("dpo", "torchtune"),)
+"""Methods with layers that a framework compiles one by one, and a loss outside (recipes/full_dpo_distributed.py)."""
 
 
 def method_of(read: Defaults) -> Method | None:
@@ -160,8 +163,9 @@ def _tempers(read: Defaults, framework: str, method: Method) -> str:
 
 def _shares(read: Defaults, method: Method | None, framework: str) -> None:
     """Refuse what other methods have; say where the GPU is unknown of which the inference engine keeps a fraction."""
-    if read.given(_OF.reward_model) is not None and (method is None or not method.proximal):
-        read.refuse(_OF.reward_model, "applies to {}, found {!r}", "ppo", read.given(_OF.name) or "sft")
+    generates = method is not None and (method.proximal or method.completes)
+    if read.given(_OF.reward_model) is not None and not generates:
+        read.refuse(_OF.reward_model, "applies to {}, found {!r}", "grpo, ppo", read.given(_OF.name) or "sft")
     distills = method is not None and method.distills
     if read.given(_OF.teacher) is not None and not distills:
         read.refuse(_OF.teacher, "applies to {}, found {!r}", "distill", read.given(_OF.name) or "sft")
@@ -186,7 +190,7 @@ def with_objective(read: Defaults, model: Model, engine: Engine, recipe: Recipe)
             read.refuse(_OF.reference, "applies to methods with a reference model, found {!r}", "sft")
         return recipe
     name = str(read.given(_OF.name))
-    _refuse_others(recipe, name)
+    _refuse_others(recipe, name, framework)
     whole, fused, tiled = framework in _WHOLE, _fuses(recipe, name), recipe.loss.kind == "fused-head"
     unsloths = recipe.implementation == "unsloth"
     if fused and (
@@ -251,7 +255,7 @@ def _reference(read: Defaults, model: Model, method: Method) -> str:
     return "" if found == "precomputed" else found
 
 
-def _refuse_others(recipe: Recipe, name: str) -> None:
+def _refuse_others(recipe: Recipe, name: str, framework: str) -> None:
     """Layers and layouts whose steps with further passes are not known."""
     if recipe.implementation not in ("transformers", "liger", "unsloth"):
         raise UnsupportedError(
@@ -265,7 +269,7 @@ def _refuse_others(recipe: Recipe, name: str) -> None:
         "pipeline parallelism": recipe.pipeline is not None,
         "tensor parallelism": recipe.tensor is not None,
         "context parallelism": bool(recipe.ring_turns),
-        "torch.compile": recipe.compiled,
+        "torch.compile": recipe.compiled and (name, framework) not in _COMPILES,
         Message("training.loss {!r}", recipe.loss.kind): recipe.implementation != "unsloth"
         and recipe.loss.kind not in (*_LOSSES, *(["chunked"] if name == "distill" else [])),
     }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 
-from memcore.layers.transformers.context import Context
+from memcore.layers.transformers.context import Context, project
 from memcore.layers.transformers.decoder_layer import decoder_layer
 from memcore.layers.transformers.norms import norm
 from memcore.networks.weights import Norm
@@ -118,7 +118,12 @@ def layer_norm(step: Step, x: Tensor, name: str, kind: str = "layer") -> Tensor:
 
 
 def linear_layer(step: Step, x: Tensor, name: str) -> Tensor:
-    """Return a matrix outside the layers."""
+    """Return a linear layer outside the layers."""
+    towers = step.recipe.network.towers
+    adapted = next((each for tower in towers for each in tower.outer_adapted if each.name == name), None)
+    if adapted is not None:
+        with step.tape.at(name.rpartition(".")[0]):
+            return project(x, step.weights, adapted)
     with step.tape.at(name):
         return linear(x, step.weights[f"{name}.weight"], step.weights.get(f"{name}.bias"))
 
