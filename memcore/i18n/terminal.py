@@ -254,6 +254,10 @@ tensors. Start with:
         "{value} is the smallest that fits at the upper end of the range, too.",
         "按估算区间的上限也放得下的最小型号是 {value}。",
     ),
+    "cli-no-more": (
+        "More GPUs do not lessen what each needs. With {value}:",
+        "增加 GPU 并不减少每块所需。取 {value} 时：",
+    ),
     "cli-closest": ("With {value}, which comes closest:", "取最接近的 {value} 时："),
     "cli-unlimited": ("Nothing limits it: the same fits whatever its value.", "没有上限：取任何值都放得下。"),
     # Layouts
