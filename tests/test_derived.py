@@ -356,6 +356,7 @@ def test_what_a_token_adds_to_the_cache(config, elements):
             for each in ("bloom", "layoutlmv3", "markuplm", "t5gemma", "yoso")
         ),
         *(("llama.cpp", each, "no architecture for") for each in ("electra", "opt", "xlnet", "zamba2")),
+        ("llama.cpp", "resnet", "not supported yet with llama.cpp"),
         *(("tgi", each, "TGI does not support") for each in ("modernbert", "qwen3_vl", "smollm3", "wav2vec2")),
         *(("lmdeploy", each, "LMDeploy does not support") for each in ("bert", "falcon", "olmo2", "t5", "zamba2")),
         *(("tensorrt-llm", each, "TensorRT-LLM does not support") for each in ("olmo2", "modernbert", "rwkv", "xlnet")),

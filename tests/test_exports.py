@@ -43,6 +43,8 @@ OF_TOOLS = {"nemo": "llama-3.1-8b", "nemo-rl": "llama-3.1-8b"}
 PAIRS = [(name, engine) for name, tool in TOOLS.items() if not tool.read_only for engine in tool.engines]
 EXAMPLES = 10
 """Random jobs of each tool and engine; `python -m fuzzing --only trip` tries thousands, and checks more of each."""
+MANY = 4096
+"""GPUs of a random job at most: a file may list its nodes, and one of a hundred thousand takes seconds to read."""
 FOLLOW = {
     "hardware.num_gpus": "sizes of groups",
     "parallelism.data_parallel_size": "GPUs and the other sizes",
@@ -91,6 +93,8 @@ def jobs(draw, engine):
     paths = [path for path in SETTINGS if applies(path, engine)]
     for path in draw(st.lists(st.sampled_from(paths), max_size=12, unique=True)):
         config = config.replaced(path, draw(setting_values(path)))
+    if isinstance(gpus := config.get("hardware.num_gpus"), int):
+        config = config.replaced("hardware.num_gpus", min(gpus, MANY))
     taught = config.get("training.method.teacher") is not None
     assume(not (taught and config.get("training.loss") == "fused-linear"))  # TRL's file of these is refused
     return config

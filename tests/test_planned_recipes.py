@@ -372,6 +372,10 @@ NEWEST = {
     "13B in full on 4 of 40 GB": (
         train("llama-2-13b-hf", 2048, gpus(4, "a100-sxm-40gb"), micro_batch_size=2), {}, {FULL: "full"},
     ),
+    # Liger's loss holds the gradient of the whole head (ops/fused_linear_cross_entropy.py), which is more than the logits
+    "8B in full, short sequences": (
+        train("qwen3-8b", 512, gpus(8)), {}, {"engine.type": "fsdp", "training.loss": "cross-entropy-fp32"},
+    ),
     # torchtune, recipes/configs/llama4/scout_17B_16E_full.yaml: 8 × A100, parameters on the host, checkpoints
     "Scout in full on 8": (
         train("llama-4-scout-17b-16e", 2048, gpus(8, "a100-sxm-80gb")), {"quality": "same"}, {HOST: True, FULL: "full"},

@@ -336,7 +336,7 @@ def test_a_whole_question_fills_the_sentence(text, wanted):
 
 WRITTEN_DOWN = (
     *("trial_sentences", "trial_sentences_second", "plan2_sentences", "planb_questions", "planc_questions"),
-    *("plans1_questions", "plans1_later"),
+    *("plans1_questions", "plans1_later", "plans2_questions"),
 )
 SENTENCES = [row for name in WRITTEN_DOWN for row in truth(name) if "task" in row]
 CHATS = set(LENGTHS)

@@ -8,6 +8,7 @@ from memcore import ConfigError, estimate, plan_together, share
 from memcore.config.settings import Config
 from memcore.config.url import SHARING, decode_fragment, encode_fragment, read_fragment
 from memcore.faces.cli import main
+from memcore.faces.goals.sentences import asked
 from memcore.faces.page.actions import handle
 from memcore.faces.page.answering import values_of
 from memcore.faces.page.session import Session
@@ -134,16 +135,22 @@ def test_the_page_adds_jobs_up(language):
     [
         (("llama-3.1-8b", "qwen2.5-7b"), {"accelerator": "rtx-4090"}, "quantized", False),
         (("qwen3-8b", "qwen3-14b"), {"accelerator": "rtx-4090", "num_gpus": 2}, "hardware", True),
+        (("qwen3-4b", "qwen3-1.7b"), {"accelerator": "l4", "num_gpus": 2}, "same", False),
     ],
 )
 def test_servers_divide_a_gpu(models, gpu, given_up, binds):
-    """All fit for certain at once, each holds what is asked, and estimated alone has the same bytes."""
+    """All fit for certain at once, each holds what is asked, and estimated alone has the same bytes.
+
+    Where there are GPUs enough, each has its own.
+    """
     engine, asked = {"type": "vllm"}, {"max_model_len": 8192, "batch_size": 2}
     found = plan_together(*({"model": each, "engine": engine, "inference": asked, "hardware": gpu} for each in models))
     best = found.plans[0]
     alone = [estimate(each.config) for each in best.jobs]
     assert (best.gives_up, found.none_because is not None) == (given_up, binds)
-    assert sum(each.device.high for each in alone) == best.shared.high <= best.shared.capacity
+    assert best.shared.apart == (given_up == "same")
+    together = max if best.shared.apart else sum
+    assert together(each.device.high for each in alone) == best.shared.high <= best.shared.capacity
     assert all(each.pool.capacity_low >= each.needed for each in alone)
     assert all(each.exports["vllm"].startswith("vllm serve") for each in best.jobs)
 
@@ -167,3 +174,28 @@ def test_a_sentence_names_models_that_run_at_the_same_time(capsys):
     assert capsys.readouterr().out.count("--gpu-memory-utilization") >= len(("one", "other"))
     assert main(["solve", "--for", "users", "qwen3 4b and qwen3 1.7b on one L40S"]) == 0
     assert "not read: qwen3 1.7b" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("sentence", "taken"),
+    [
+        ("serve qwen3 8b on half of an H100", "39.5"),
+        ("serve qwen3 8b on 1/2 H100", "39.5"),
+        ("qwen3 8b with vllm on 25% of an A100 80GB", "59.4"),
+        ("用半张 H100 部署 Qwen3 8B", "39.5"),
+        ("run qwen3 14b on a 3090 while my display takes 1.5 GB", "1.5"),
+        ("qlora qwen3 8b on a 4070 12GB, 2GB already used", "2"),
+        ("qlora llama 8b next to qwen3 4b using 8GB on a 4090", "8"),
+        ("serve llama 3.3 70b on 8x H100 to 20 users", None),
+    ],
+)
+def test_a_sentence_says_what_others_hold(sentence, taken):
+    """A part of a GPU, or what other processes take of it; nothing of that is left unread."""
+    question = asked(sentence)
+    assert (question.options.get("taken"), question.unread) == (taken, ())
+
+
+def test_a_slice_says_of_which_gpu_it_is():
+    """The first that has the profile, where no GPU is named."""
+    texts = asked("serve qwen3 8b on a MIG 3g.40gb").texts
+    assert (texts["hardware.mig"], texts["hardware.accelerator"]) == ("3g.40gb", "a100-sxm-80gb")

@@ -258,6 +258,10 @@ tensors. Start with:
         "{value} is the smallest that fits at the upper end of the range, too.",
         "按估算区间的上限也放得下的最小型号是 {value}。",
     ),
+    "cli-no-more": (
+        "More GPUs do not lessen what each needs. With {value}:",
+        "增加 GPU 并不减少每块所需。取 {value} 时：",
+    ),
     "cli-closest": ("With {value}, which comes closest:", "取最接近的 {value} 时："),
     "cli-unlimited": ("Nothing limits it: the same fits whatever its value.", "没有上限：取任何值都放得下。"),
     # Layouts
@@ -339,6 +343,10 @@ tensors. Start with:
     "cli-share-tight": (
         "The jobs should fit on one GPU of {capacity} with {size} free, but the high end of the range does not.",
         "这些任务应能放进一块 {capacity} 的 GPU，剩余 {size}；但范围的上限放不下。",
+    ),
+    "cli-share-apart": (
+        "Each job has GPUs of its own; the fullest of {capacity} has {size} free.",
+        "每个任务各用自己的 GPU；最满的一块（{capacity}）剩余 {size}。",
     ),
     "cli-share-fits": (
         "The jobs fit on one GPU of {capacity}, with {size} free.",

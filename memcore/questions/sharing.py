@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from memcore.config.hardware import Hardware
@@ -26,21 +26,27 @@ class Shared:
     """The estimate of each job, in the order given."""
     taken: int = 0
     """Bytes of each GPU that other processes hold."""
+    apart: bool = False
+    """Each job has GPUs of its own: what the largest needs is what a GPU must have."""
 
     @cached_property
     def low(self) -> int:
         """Return the low end of the range, bytes."""
-        return sum(each.device.low for each in self.found)
+        return self._on_a_gpu(each.device.low for each in self.found)
 
     @cached_property
     def expected(self) -> int:
         """Return the expected bytes of all processes, as nvidia-smi shows them for the GPU."""
-        return sum(each.device.expected for each in self.found)
+        return self._on_a_gpu(each.device.expected for each in self.found)
 
     @cached_property
     def high(self) -> int:
         """Return the high end of the range, bytes."""
-        return sum(each.device.high for each in self.found)
+        return self._on_a_gpu(each.device.high for each in self.found)
+
+    def _on_a_gpu(self, needs: Iterable[int]) -> int:
+        """Return what the jobs of one GPU need."""
+        return max(needs) if self.apart else sum(needs)
 
     @property
     def whole(self) -> int | None:

@@ -273,6 +273,17 @@ def with_layers(config: Config, count: int) -> Config:
     return config.replaced("model", {**content, names[0]: count})
 
 
+def _check_length(found: Found, length: int) -> None:
+    """Refuse sequences beyond those that a model was trained for; servers without a pool only warn of them.
+
+    Raises ConfigError.
+    """
+    most = found.job.model.sizes["P"]
+    if isinstance(found, ServingEstimate) and found.pool is None and length > most:
+        message = Message("found {}; {} was trained for {:,} tokens", length, found.job.model.name, most)
+        raise ConfigError.at(Inference.max_model_len, message)
+
+
 @dataclass(frozen=True, slots=True)
 class Tries:
     """Estimates of one config with other values of one setting, each made once."""
@@ -298,6 +309,8 @@ class Tries:
         if found.capacity is None:
             message = "needed to decide what fits; name one with --accelerator, or set --gpu-memory"
             raise ConfigError.at(ACCELERATOR, message)
+        if self.path == Inference.max_model_len:
+            _check_length(found, int(value))
         return found
 
     def refuse(self, value: Value) -> Pieces[None]:

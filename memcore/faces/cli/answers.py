@@ -68,7 +68,7 @@ def _shared(config: Config, others: Mapping[str, Config], options: argparse.Name
     from memcore.questions.sharing import share  # noqa: PLC0415
 
     names = [*(options.config or [str(options.model)])[:1], *others]
-    jobs, taken = [config, *others.values()], int(options.taken * 2**30)
+    jobs, taken = [config, *others.values()], int((options.taken or 0) * 2**30)
     found = share(*jobs, taken=taken)
     if options.json:
         print_json(shared_data(found, names))

@@ -6,7 +6,7 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -91,9 +91,7 @@ def add_others(parser: argparse.ArgumentParser) -> None:
         "--with", action="append", default=[], dest=OTHERS, metavar="CONFIG",
         help="another job on the same GPUs; repeatable",
     )  # fmt: skip
-    parser.add_argument(
-        "--taken", type=positive, default=0.0, metavar="GIB", help="GiB of each GPU that other processes hold"
-    )
+    parser.add_argument("--taken", type=positive, metavar="GIB", help="GiB of each GPU that other processes hold")
 
 
 def flags_of(path: str) -> list[str]:
@@ -257,7 +255,7 @@ def _answered(question: Question, options: argparse.Namespace) -> tuple[Mapping[
     wanted, given = job_of(question), vars(options)
     taken = {name: text for name, text in question.options.items() if given.get(name, text) is None}
     for name, text in taken.items():
-        setattr(options, name, count(text) if name in _COUNTED else text)
+        setattr(options, name, _NUMBERS.get(name, str)(text))
     named = [(name.replace("_", "-"), text) for name, text in taken.items()]
     if question.ram_gb is not None and ASSUMED in given:
         room = f"{question.ram_gb}e9"
@@ -279,7 +277,7 @@ def _answered(question: Question, options: argparse.Namespace) -> tuple[Mapping[
         *(question.others if OTHERS not in given else ()),
         *([f"{question.ram_gb} GB RAM"] if question.ram_gb is not None and ASSUMED not in given else ()),
         *question.unread,
-        *(text for name, text in question.options.items() if name in _COUNTED and name not in given),
+        *(text for name, text in question.options.items() if name in _NUMBERS and name not in given),
     ]
     if left:
         notes.append(Message("not read: {}; say it with a flag, if it matters", joined(", ", left)))
@@ -290,8 +288,8 @@ def _as_flags(given: Iterable[tuple[str, str]]) -> str:
     return " ".join(f"--{flag} {shlex.quote(text)}" for flag, text in given)
 
 
-_COUNTED = frozenset(("tokens", "batch_tokens"))
-"""The options of commands that are numbers."""
+_NUMBERS: Mapping[str, Callable[[str], float]] = {"tokens": count, "batch_tokens": count, "taken": positive}
+"""The options of commands that are numbers, and how they are read."""
 _FEW = 3
 """Meanings of a name that a note lists."""
 

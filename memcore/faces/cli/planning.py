@@ -67,7 +67,7 @@ def _plan(options: argparse.Namespace) -> int:
     if asked is not None:
         return _print_models(asked, as_data=options.json)
     config, tool = config_of(options), _tool(options)
-    others, taken = jobs_with(options, config), int(options.taken * 2**30)
+    others, taken = jobs_with(options, config), int((options.taken or 0) * 2**30)
     left = on_the_rest(config, taken) if taken and not others else config
     if others or left is None:
         return _print_together([config, *others.values()], taken, as_data=options.json)

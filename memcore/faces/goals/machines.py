@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from memcore.config.devices import SLICES
 from memcore.config.hardware import Hardware
 from memcore.faces.goals.names import meanings
 from memcore.hardware import BY_ID
@@ -57,6 +58,9 @@ def machines(text: str, found: dict[str, str]) -> tuple[str, tuple[str, ...]]:
     if part := _MIG.search(text):
         found[Hardware.mig] = part[1]
         text = without(text, part)
+        found.update(
+            (Hardware.accelerator, each) for each, slices in reversed(tuple(SLICES.items())) if part[1] in slices
+        )
     nodes = _NODES.search(text)
     rest = without(text, nodes) if nodes else text
     gpu = next((each for each in _GPU.finditer(rest) if _card(each[3])), None)

@@ -122,6 +122,28 @@ SERVING: Mapping[str, str] = {
     ),
 }  # fmt: skip
 """Tasks of servers by the words that name them, the likeliest first where there are several."""
+_OTHER = (
+    r"(?:my|the|an?|another|other|some)?\s*(?:display|desktop|monitors?|screens?|browser|windows|xorg|x\s+server|ollama"
+    r"|process(?:es)?|programs?|jobs?|apps?|something(?:\s+else)?|显示器|桌面|其他(?:进程|程序|任务))"
+)
+_GB = r"(?:about\s+|around\s+|~\s*|大?约)?(\d+(?:\.\d+)?)\s*gi?b?"
+_TAKES = (
+    r"(?:that\s+)?(?:already\s+)?(?:takes?|taking|uses?|using|holds?|holding|needs?|needing|occup\w+|占用?|用)"
+    r"(?:了|着)?"
+)
+TAKEN = (
+    rf"(?:\b(?:while|as|since|because|and|with|if)\s+)?{_OTHER}\s*(?:already\s+)?{_TAKES}\s*{_GB}\b"
+    rf"|{_GB}\s*(?:of\s+it\s+|of\s+(?:vram|memory)\s+)?(?:is\s+|are\s+|已)?(?:already\s+)?(?:taken|used|in\s+use|occupied|被占用?)"
+)
+"""What other processes hold of each GPU."""
+TAKEN_NEXT_TO = rf",\s*\(?{_TAKES}\s*{_GB}\b\)?"
+"""The same of a model that is named."""
+FRACTION = (
+    r"(?<![\w.])(?:(half)|(?:a\s+|one\s+|1\s+)?(third|quarter)|([1-9])\s*/\s*([1-9])|(\d{1,2})\s*%|(0\.\d{1,3}))"
+    r"\s*(?:of\s+)?(?:an?\s+|one\s+|1\s+|the\s+|my\s+)?(?=[a-z]+[\s-]?(?:[a-z]+\s)*\d|gpu\b)|(半)(?:张|块|片|个)(?:卡)?\s*"
+)
+"""A part of a GPU; of those that stand before one."""
+PARTS: Mapping[str, float] = {"half": 1 / 2, "third": 1 / 3, "quarter": 1 / 4, "半": 1 / 2}
 RAM = r"(?<![\w.])(\d{1,5})\s*gb?\s*(?:of\s+)?(?:system\s+|host\s+|cpu\s+|ddr\d\s+)?(?:ram\b|内存)"
 """The memory of the computer itself, in GB."""
 NEXT_TO = r"[\s,]*(?:and|&|\+|plus|with|next\s+to|alongside|as\s+well\s+as|和|与|加上?)[\s,]*(?:a\b|an\b|also\b)?[\s,]*"

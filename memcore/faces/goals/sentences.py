@@ -69,7 +69,10 @@ def asked(sentence: str) -> Question | None:
     reading = _Reading(sentence)
     reading.model()
     others = reading.further_models()
+    reading.taken()
+    others = () if reading.take_next_to(others) else others
     reading.rest, kinds = machines(reading.rest, reading.texts)
+    reading.left_by_parts()
     ram = reading.take(phrases.RAM) if {Hardware.accelerator, Hardware.gpu_memory_gb} & reading.texts.keys() else None
     task = reading.task()
     reading.settings(task)
@@ -125,6 +128,8 @@ class _Reading:
         self.options: dict[str, str] = {}
         self.verb = False
         """Whether it says what is done with the model."""
+        self.part = 1.0
+        """The part of each GPU that there is."""
         self.by = ""
         """The word that named the task: a tool's name, perhaps."""
 
@@ -177,6 +182,29 @@ class _Reading:
             self.texts["model"] = first
             self.rest = self.rest.replace(_MODEL, " , ")
         return tuple(found)
+
+    def taken(self) -> None:
+        """Read what other processes hold of each GPU, and which part of a GPU there is."""
+        if found := self.take(phrases.TAKEN):
+            self.options["taken"] = found[1] or found[2]
+        part = re.search(phrases.FRACTION, self.rest, re.ASCII)
+        if part is not None:
+            self.part = _part_in(part)
+            self.rest = without(self.rest, part) if self.part < 1 else self.rest
+
+    def take_next_to(self, others: Sequence[str]) -> bool:
+        """Read what the models next to the first hold; return whether the sentence says that."""
+        found = self.take(phrases.TAKEN_NEXT_TO) if others and "taken" not in self.options else None
+        if found is not None:
+            self.options["taken"] = found[1]
+        return found is not None
+
+    def left_by_parts(self) -> None:
+        """Turn a part of a GPU into what others hold of it."""
+        meant = meanings(Hardware.accelerator, self.texts.get(Hardware.accelerator, ""))
+        board = usual_board(meant) or next(iter(meant), None)
+        if self.part < 1 and board is not None and "taken" not in self.options:
+            self.options["taken"] = f"{(1 - self.part) * BY_ID[board].usable / 2**30:.1f}"
 
     def task(self) -> str:
         """Return the task, with what makes it one: its name, a format of weights, users, or a verb."""
@@ -337,6 +365,15 @@ class _Reading:
         runs = _phrases_of(self.rest)
         self.texts["model"] = max(runs, key=lambda words: len(re.findall(r"[a-z][\w./-]*", words)))
         return tuple(words for words in runs if words != self.texts["model"])
+
+
+def _part_in(found: re.Match[str]) -> float:
+    """Return the part of a GPU that a match of `phrases.FRACTION` names; 1 of what is none."""
+    word, above, below = found[1] or found[2] or found[7], found[3], found[4]
+    if word:
+        return phrases.PARTS[word]
+    part = int(above) / int(below) if above else int(found[5]) / 100 if found[5] else float(found[6])
+    return part if 0 < part < 1 else 1.0
 
 
 _MODEL = " \x00 "

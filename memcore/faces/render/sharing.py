@@ -36,7 +36,7 @@ def verdict(found: Shared, names: Sequence[str]) -> Iterator[str]:
         yield say("cli-share-unknown")
         return
     capacity, left = format_bytes(found.capacity), format_bytes(abs(found.headroom))
-    level = "no" if not found.fits else "tight" if found.high > found.capacity else "fits"
+    level = "no" if not found.fits else "tight" if found.high > found.capacity else "apart" if found.apart else "fits"
     yield say(f"cli-share-{level}", capacity=capacity, size=left)
     for place, (room, share) in found.rooms.items():
         yield say("cli-share-left", size=format_bytes(room), name=names[place], share=f"{share:.2f}")

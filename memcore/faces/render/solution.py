@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from memcore.columns import WIDTH, fitted
+from memcore.config.devices import node_of
+from memcore.config.hardware import Hardware
 from memcore.config.texts import as_flags
 from memcore.errors import MemcoreError
 from memcore.i18n.page import complaint, label, say, translated
+from memcore.memory.estimate import Estimate
 from memcore.messages import listed, within
 from memcore.questions.describe import verdict
 from memcore.questions.describe_serving import serving_verdict
@@ -27,7 +30,7 @@ def solution_text(found: Solution) -> str:
         if found.certain is not None:
             lines.append("  " + say("cli-certain", value=text_of(found.setting, found.certain)))
     if found.beyond is not None:
-        way = "cli-closest" if found.value is None else "cli-with"
+        way = "cli-no-more" if _is_in_vain(found) else "cli-closest" if found.value is None else "cli-with"
         lines.append(say(way, value=text_of(found.setting, found.beyond)))
         lines += [f"  {each}" for each in _sentences(found.limit)]
     elif found.value is not None and not found.smallest:
@@ -36,6 +39,13 @@ def solution_text(found: Solution) -> str:
         lines += fitted(remedy_text(found.remedy), WIDTH)
         lines += [f"  {each}" for each in _sentences(found.remedy.solution.found)]
     return "\n".join(lines) + "\n"
+
+
+def _is_in_vain(found: Solution) -> bool:
+    """Return whether more GPUs than fit into a node, which were tried too, did not come closer."""
+    if found.setting != Hardware.num_gpus or found.value is not None or not isinstance(found.limit, Estimate):
+        return False
+    return found.smallest and found.limit.job.num_gpus <= node_of(found.limit.job.config)
 
 
 def remedy_text(found: Remedy) -> str:

@@ -169,6 +169,7 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "leave it out with 'fp8'": "使用 'fp8' 时请去掉",
     # Sequences and images
     "{model} has {most} learned positions": "{model} 有 {most} 个可学习位置",
+    "{model} was trained for {most} tokens": "{model} 训练时最长 {most} 个 token",
     "{model} has no vision tower": "{model} 没有视觉塔",
     "the towers of {model} are not supported yet": "暂不支持 {model} 的视觉塔",
     "allowed: 0 (text only)": "允许：0（仅文本）",

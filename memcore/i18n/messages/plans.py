@@ -90,6 +90,9 @@ OF_PLANS_IN_CHINESE: Mapping[str, str] = {
     "GPUs of several kinds: {kinds}": "GPU 型号不同：{kinds}",
     "each counts as the one with least memory": "均按显存最小的一种计算",
     "A part of each GPU": "每块 GPU 的一部分",
+    "A GPU of its own": "独占一块 GPU",
+    "{apiece} GPUs of its own": "独占 {apiece} 块 GPU",
+    "no job takes memory or time of another": "任务之间不争用显存和时间",
     "the servers divide each GPU by what they need": "各服务器按所需分用每块 GPU",
     "each GPU has {capacity}, but the smallest variants tried need {size} together": (
         "每块 GPU 有 {capacity}，而试过的最小变体合计需要 {size}"

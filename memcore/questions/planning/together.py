@@ -109,7 +109,7 @@ def plan_together(*configs: Config | Mapping[str, object], keep: int = KEEP, tak
     if asked.capacity is None:
         message = "a plan needs a GPU model; name one with --accelerator, or set --gpu-memory"
         raise ConfigError.at(Hardware.accelerator, message)
-    found = [*_distinct(_plans(asked), keep)]
+    found = [*_apart(asked), *_distinct(_plans(asked), keep)][:keep]
     if found:
         return PlannedTogether(asked, tuple(found), None)
     smallest = [min((each.needs for each in _variants(job)), default=job.device.expected) for job in asked.found]
@@ -126,6 +126,35 @@ def on_the_rest(config: Config, taken: int) -> Config | None:
     if found.capacity is None or (isinstance(found, ServingEstimate) and _share_of(found)):
         return None
     return config.changed({Hardware.gpu_memory_gb: max(found.capacity - taken, 2**28) / 2**30, Hardware.mig: None})
+
+
+def _apart(asked: Shared) -> Iterator[Together]:
+    """Yield every job on GPUs of its own, where there are enough for all."""
+    gpus = max(each.job.config.get(Hardware.num_gpus) or each.job.num_gpus for each in asked.found)
+    apiece = gpus // len(asked.found)
+    if len(asked.found) < 2 or not apiece:
+        return
+    title = "A GPU of its own" if apiece == 1 else Message("{} GPUs of its own", apiece)
+    knob = Knob(title=title, to={Hardware.num_gpus: apiece}, why="no job takes memory or time of another", source="own")
+    moved = [_estimated(each.job.config.changed(_fewer(each.job.config, apiece))) for each in asked.found]
+    alone = [_divided(each) if isinstance(each, ServingEstimate) else each for each in moved if each is not None]
+    if len(alone) == len(moved) and all(each.device.high <= (asked.capacity or 0) and _serves(each) for each in alone):
+        jobs = (
+            Proposal(_way_of(found), "", "same", first, found, (knob,), None, None, safe=True)
+            for first, found in zip(asked.found, alone, strict=True)
+        )
+        yield Together(Shared(tuple(alone), asked.taken, apart=True), tuple(jobs), "same")
+
+
+def _fewer(config: Config, gpus: int) -> dict[str, object]:
+    """Return what puts a job on some GPUs, however it was divided."""
+    sizes = dict.fromkeys(path for path in config.values if path.startswith("parallelism."))
+    return {**sizes, Hardware.num_gpus: gpus}
+
+
+def _serves(found: Found) -> bool:
+    """Return whether a server certainly holds its sequences; True for training."""
+    return not isinstance(found, ServingEstimate) or (bool(found.fits) and _holds(found))
 
 
 def _distinct(plans: Iterator[Together], keep: int) -> Iterator[Together]:
@@ -238,7 +267,7 @@ def _least(found: ServingEstimate) -> ServingEstimate | None:
     first = ceil(100 * (within.least + doubt))
     for hundredths in range(first, first + _HUNDREDTHS):
         then = _estimated(found.job.config.replaced(path, hundredths / 100)) if hundredths < 100 else None
-        if isinstance(then, ServingEstimate) and then.fits and _holds(then):
+        if isinstance(then, ServingEstimate) and _serves(then):
             return then
     return None
 

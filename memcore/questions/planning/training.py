@@ -23,6 +23,7 @@ from memcore.questions.planning.rows import METHODS
 from memcore.questions.planning.ways import has_code, ways_of
 from memcore.questions.solving import Pieces
 from memcore.records import dataclass
+from memcore.trace.changes import Change
 from memcore.trace.job import Job
 
 _FITTING = 3
@@ -599,7 +600,7 @@ class Trainings:
             rows = _rows_of(each, job, asked.gpus) if wanted else None
             if rows is None or self._trains_less(rows):
                 continue
-            for way in ways_of(asked, spare=False):
+            for way in ways_of(asked, spare=moves):
                 if has_code(way, asked.config, _merged(rows)):
                     said = {**asked.config.values, **_merged(rows)}
                     transfers = [knob for knob in way.transfers if _agrees(knob, said)] if moves else [None]
@@ -655,9 +656,20 @@ def _free_of(job: Job, way: Way) -> Iterator[Knob]:
     own = [each for each in (_row_of(knob, job) for knob in way.free) if each is not None]
     yield from own
     for row in CHANGES:
-        new = row.kind == "free" and _merged(own).keys().isdisjoint(row.to or ())
+        new = row.kind == "free" and _merged(own).keys().isdisjoint(row.to or ()) and not _is_lost_on(row, job)
         for changes in applicable(row, job) if new else ():
             yield Knob(title=row.title, to=changes, why=row.note, source="")
+
+
+def _is_lost_on(row: Change, job: Job) -> bool:
+    """Return whether a fused loss takes more than it saves: it holds the head's gradient from the forward pass on.
+
+    Two bytes a weight (liger_kernel, ops/fused_linear_cross_entropy.py, `grad_weight`) against twelve a logit: in
+    16 bits and in fp32, each with its gradient (transformers, loss/loss_utils.py).
+    """
+    trains_head = job.config[Training.adapter.type] is None
+    tokens, width = job.sizes["b"] * job.sizes["s"], job.sizes["h"]
+    return Training.loss in (row.to or ()) and trains_head and 12 * tokens < 2 * width
 
 
 def _rows_of(method: Method, job: Job, gpus: int) -> tuple[Knob, ...] | None:

@@ -210,7 +210,7 @@ def _check_size(read: Defaults, basics: Basics) -> None:
 
     Raises UnsupportedError.
     """
-    supported.check(EngineSettings.type, basics.model.network.family)
+    supported.check(EngineSettings.type, basics.model.network)
     if basics.model.num_layers > LAYERS:
         raise UnsupportedError("model", "found {} layers; llama.cpp reads at most {}", basics.model.num_layers, LAYERS)
     if (read.given(Hardware.num_gpus) or 1) > DEVICES:
@@ -271,7 +271,7 @@ def _draft(read: Defaults, model: Model, flags: Flags) -> Draft:
     Source: llama.cpp, tools/server/server-context.cpp (`load_model`) and common/speculative.cpp
     (`common_base_params_to_speculative`); caches in F16 unless -ctkd and -ctvd say otherwise (common/common.h).
     """
-    supported.check(Inference.draft_model, model.network.family)
+    supported.check(Inference.draft_model, model.network)
     name = str(read.take(LlamaCppSettings.draft_quantization, _USUAL_DRAFT, "as in llama-server's presets")).upper()
     layers = read.given(LlamaCppSettings.n_gpu_layers_draft)
     together, slots = RELEASES[flags.release].drafts_together, max(flags.sequences, 1)

@@ -7,6 +7,7 @@ models/auto/modeling_auto.py, for the classes of a type.
 from __future__ import annotations
 
 from memcore.errors import UnsupportedError
+from memcore.networks.network import Network
 
 ABSENT = frozenset((
     *("albert", "bart", "bert-generation", "big_bird", "bigbird_pegasus", "biogpt", "blenderbot", "blenderbot-small"),
@@ -26,12 +27,13 @@ UNWRITTEN = ("deepseek_v41_text", "kimi_k3_text")
 """Types whose graph is not written here: keys shared by layers, Kimi-K3's gates and attention over earlier layers."""
 
 
-def check(path: str, family: str) -> None:
-    """Refuse a network that llama.cpp does not have, or that is not supported here.
+def check(path: str, network: Network) -> None:
+    """Refuse a network that llama.cpp does not have, or whose graph is not written here.
 
     Raises UnsupportedError.
     """
+    family = network.family
     if family in ABSENT:
         raise UnsupportedError(path, "llama.cpp has no architecture for {}; allowed: other servers", family)
-    if family in UNWRITTEN:
+    if family in UNWRITTEN or not all(each.mixers or each.residual.startswith("single") for each in network.kinds):
         raise UnsupportedError(path, "found {}; not supported yet with llama.cpp; allowed: other servers", family)
