@@ -221,18 +221,18 @@ builds that had been assumed."""
 def test_servers_unseen():
     """Files with drafting layers have these though none is asked for; which mix a file has is not known.
 
-    Open: 3 GiB of Nemotron-3 Super's weights on four GB10, which what a file of that name stores does not explain; the
-    start was refused for its drafting layer, and its outcome alone is judged.
+    Of all 32 readings the median is 2.3 % off. SGLang's are further off than llama.cpp's, as five of its eight are of GB10,
+    where what is free is the host's memory. Open: 3.3 GiB that loading Nemotron-3 Super's NVFP4 leaves taken on each of four
+    (it is as much on one), twice what its scales have; a start next to another server shows 10 GiB more of the same files.
     """
     check_written_down(UNSEEN, 41)
     results = predicted("servers_unseen")
     assert all(each.predicted is not None for each in results)
-    known = [each for each in results if "nemotron3-super" not in each.id]
-    errors = sorted(abs(each.error) for each in known if each.error is not None and each.verdict is None)
-    assert median(errors) < 0.02
-    assert errors[int(0.8 * len(errors))] < 0.16
-    ranged = [each for each in known if each.inside is not None and each.verdict is None]
-    assert fmean(bool(each.inside) for each in ranged) >= 0.85
+    found = [each for each in results if each.error is not None and each.verdict is None]
+    assert sorted(abs(each.error) for each in found)[int(0.8 * len(found))] < 0.16
+    assert fmean(bool(each.inside) for each in found if each.inside is not None) >= 0.85
+    assert median(abs(each.error) for each in found) < 0.024
+    assert median(abs(each.error) for each in found if "sglang" not in each.id) < 0.02
     assert {each.verdict for each in results if each.verdict is not None} == {"right"}
 
 
@@ -837,7 +837,7 @@ predicted. First predictions: three readings were refused (GLM-5.3-Flash with dr
 the 90th percentile 22 %, and 13 were in their range. What was found: DeepSeek-V4's pools are not shared out between
 tokens and recurrent states (every one had half its tokens), its base models are in fp8, scales of NVFP4 have their
 room since 0.5.1, GLM-5.3-Flash drafts, and contexts have tables in graphs and next to the pool: then all are answered,
-the median is 6.8 % and 17 are in their range. Open: tokens of GLM-5.3-Flash, whose slots of states are 1 % off, unsloth's
+the median is 6.8 % and 18 are in their range. Open: tokens of GLM-5.3-Flash, whose slots of states are 1 % off, unsloth's
 NVFP4 form of Qwen3.6-27B, and 19 GB of DeepSeek-V4-Pro on four B300."""
 
 
@@ -847,7 +847,7 @@ def test_later_starts_of_sglang():
     found = [each for each in results if each.error is not None and each.verdict is None]
     assert len(found) == 24
     assert median(abs(each.error) for each in found) < 0.08
-    assert sum(bool(each.inside) for each in found) == 17
+    assert sum(bool(each.inside) for each in found) == 18
     certain = {each["id"] for each in LATER_STARTS if each["confidence"] != "low"}
     assert all(each.inside for each in found if each.id in certain)
     assert [each.verdict for each in results if each.verdict is not None] == ["right"]

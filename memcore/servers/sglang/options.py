@@ -12,7 +12,14 @@ from memcore.servers.sglang.compressed import FAMILY, SEQUENCES, WINDOW_RATIO
 from memcore.servers.sglang.exchange import sends
 from memcore.servers.sglang.experts import DISPATCHED
 from memcore.servers.sglang.fraction import AITER_SHARE, gives_to_aiter, tier, usual
-from memcore.servers.sglang.phases import captured_prompt, captures_decoding, captures_prompts, role, tokens_at_once
+from memcore.servers.sglang.phases import (
+    captured_prompt,
+    captures_decoding,
+    captures_prompts,
+    finds_attention,
+    role,
+    tokens_at_once,
+)
 from memcore.servers.sglang.requests import asked
 from memcore.servers.sglang.settings import DECODE, SglangSettings
 from memcore.servers.sglang.states import slots_each
@@ -151,7 +158,8 @@ def _targets(read: Defaults) -> tuple[str, ...]:
 
 
 def _captured(read: Defaults, basics: Basics, chunk: int, number: tuple[int, ...]) -> int:
-    return captured_prompt(read, basics, chunk, number) if captures_prompts(read, basics, number) else 0
+    captures = captures_prompts(read, basics, number) and finds_attention(basics, number)
+    return captured_prompt(read, basics, chunk, number) if captures else 0
 
 
 def _slots_each(read: Defaults, basics: Basics, number: tuple[int, ...]) -> int:
