@@ -1,10 +1,13 @@
 """Budgets of servers: vLLM's identity and its releases, SGLang's fraction, TensorRT-LLM's rest, and generation by hand."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from memcore import Config, estimate
 from memcore.config.texts import from_texts
 from memcore.errors import ConfigError
+from memcore.servers.sglang.phases import finds_attention
 from memcore.servers.vllm.graphs import captured
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import facts, second_runner
@@ -1021,6 +1024,36 @@ def test_groups_of_data_parallel_attention(flags, dense, shared, head):
     reserved = 512 + 1.5 * 16384 + 1024 + 512 * (2 + 4 * 4.5) + (2048 if shared == 1 else 0)
     # TensorRT-LLM's kernels attend, with which no prompts are captured.
     assert found.job.options.fraction == round(1 - reserved / (found.job.capacity // MiB), 3)
+
+
+@pytest.mark.parametrize(
+    ("family", "number", "major", "found"),
+    [
+        ("qwen3_moe", (0, 5, 23), 9, True),
+        ("lfm2", (0, 5, 12), 9, False),
+        ("nemotron_h", (0, 5, 18), 9, True),
+        ("nemotron_h", (0, 5, 21), 12, False),
+        ("nemotron_h", (0, 5, 23), 12, True),
+        ("nemotron_h", (0, 5, 23), 9, False),
+    ],
+)
+def test_layers_without_attention_leave_prompts_uncaptured(family, number, major, found):
+    basics = SimpleNamespace(raw={"model_type": family}, accelerator=SimpleNamespace(major=major))
+    assert finds_attention(basics, number) == found
+
+
+@pytest.mark.parametrize(
+    ("flags", "more"),
+    [({}, 4 * GiB), ({"symm_mem_prealloc": 6}, 6 * GiB), ({"version": "0.5.6"}, 2 * 512 * MiB)],
+)
+def test_symmetric_memory_ahead(flags, more):
+    """FlashInfer attends to prompts and has its workspace next to FlashAttention, which has none."""
+    found = serve(
+        "llama-3.1-8b", "sglang", hardware={**H100, "num_gpus": 2}, parallelism={"tensor_parallel_size": 2},
+        enable_symm_mem=True, prefill_attention_backend="flashinfer", **flags,
+    )  # fmt: skip
+    sizes = {str(each.title): each.bytes for each in found.ledger.entries if each.category == "workspaces"}
+    assert (sizes["results in symmetric memory"], sizes["workspace of attention"]) == (more, 384 * MiB)
 
 
 @pytest.mark.parametrize(("version", "groups"), [("0.5.5", 8), ("0.5.6", 1)])

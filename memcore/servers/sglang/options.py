@@ -26,7 +26,7 @@ from memcore.servers.sglang.states import slots_each
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, most_sequences
 from memcore.serving.settings import ServerSettings
-from memcore.units import MiB
+from memcore.units import GiB, MiB
 
 NEWEST = "0.5.23"
 """The newest release that was read; what is not given is taken for it."""
@@ -78,6 +78,10 @@ class Options:
     """Modules that slots of adapters have room for."""
     symmetric: bool = False
     """What ranks sum is in memory of NCCL."""
+    ahead: int = 0
+    """Bytes of such memory that are allocated after the capture."""
+    prompt_attention: str | None = None
+    """The kind of kernels that attend to prompts, where it is another one."""
     dispatched: int = DISPATCHED
     """Tokens of a rank for which DeepEP's kernels for decoding have room."""
 
@@ -112,12 +116,14 @@ def options(read: Defaults, basics: Basics) -> Options:
     page = read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1
     told = read.take(SglangSettings.attention_backend, AUTO)
     kernels = attends(basics.model, basics, OTHER_NAMES.get(told, told), number)
+    told = read.given(SglangSettings.prefill_attention_backend) or told
+    prompts = attends(basics.model, basics, OTHER_NAMES.get(told, told), number)
     return Options(
         fraction=AITER_SHARE * fraction if kept and fraction is not None else fraction,
         chunk=tokens_at_once(read, basics, max(chunk // apart, 1), requests or graphs),
         graphs=graphs if requests is None else min(graphs, requests),
         sizes=read.given(SglangSettings.cuda_graph_sizes),
-        page=page_of(kernels, page),
+        page=page_of(prompts, page_of(kernels, page)),
         attention=kernels,
         most=read.given(SglangSettings.max_total_tokens),
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, WINDOW_RATIO if compresses else 0.8),
@@ -138,7 +144,23 @@ def options(read: Defaults, basics: Basics) -> Options:
         lora_rank=_lora_rank(read),
         targets=_targets(read),
         symmetric=bool(read.given(SglangSettings.enable_symm_mem)),
+        ahead=_ahead(read, number),
+        prompt_attention=prompts if prompts != kernels else None,
     )
+
+
+_PREALLOCATES, _AHEAD = (0, 5, 9), 4.0
+"""The first release read that allocates symmetric memory ahead, and GiB of it where nobody says how much.
+
+Source: srt/server_args.py of 0.5.9 to 0.5.18, then srt/arg_groups/memory_hook.py; srt/distributed/device_communicators/
+pynccl_allocator.py (`prealloc_symmetric_memory_pool`).
+"""
+
+
+def _ahead(read: Defaults, number: tuple[int, ...]) -> int:
+    if number < _PREALLOCATES or not read.given(SglangSettings.enable_symm_mem):
+        return 0
+    return int(read.take(SglangSettings.symm_mem_prealloc, _AHEAD) * GiB)
 
 
 _RANK, ALL_LINEAR = 16, "all-linear"

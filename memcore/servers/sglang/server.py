@@ -241,7 +241,7 @@ def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | Non
     length, number, ranks = job.basics.max_model_len, chosen.number, groups(job.basics.layout)
     requests = running(tokens or 0, length, chosen.requests, number, slots) if tokens else chosen.requests or 1
     entries = [*rank.weights, *_running(job, replace(chosen, graphs=min(chosen.graphs, requests)), rank.stage)]
-    entries += [places(job, requests, ranks, number), *workspace(job, chosen.attention, requests), *_hosted(job)]
+    entries += [places(job, requests, ranks, number), *_attention(job, chosen, requests), *_hosted(job)]
     entries += context_and_nccl(job.accelerator, job.num_gpus)
     if tokens:
         for title, windowed, share in (("token pool", False, 1.0), ("window pool", True, chosen.window_ratio)):
@@ -268,6 +268,13 @@ def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | Non
         uncertain=rank.uncertain,
         spread=spread(entries),
     )
+
+
+def _attention(job: ServingJob, chosen: Options, requests: int) -> Iterator[Entry]:
+    """Yield workspaces of attention, of prompts, too, where others attend to these (HybridAttnBackend)."""
+    yield from workspace(job, chosen.attention, requests)
+    if chosen.prompt_attention:
+        yield from workspace(job, chosen.prompt_attention, requests)
 
 
 def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
@@ -309,7 +316,7 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     sent = exchanged(
         job, mode=chosen.deepep, slots=chosen.slots, dispatched=chosen.dispatched, captures=chosen.captures
     )
-    apart = symmetric(job, chosen.chunk, captures=largest > 0) if chosen.symmetric else ()
+    apart = symmetric(job, chosen.chunk, ahead=chosen.ahead, captures=largest > 0) if chosen.symmetric else ()
     fused = [] if chosen.deepep or chosen.slots else fused_sums(job, number)
     return [*kept, *peak, *captured, *fused, *sent, *apart]
 
