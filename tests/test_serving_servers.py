@@ -8,9 +8,11 @@ from memcore import Config, estimate
 from memcore.config.texts import from_texts
 from memcore.errors import ConfigError
 from memcore.servers.sglang.phases import finds_attention
+from memcore.servers.sglang.windows import pooled
 from memcore.servers.vllm.graphs import captured
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import facts, second_runner
+from memcore.serving.cache import CacheSpec
 from memcore.serving.server_weights import cached_layers
 from memcore.serving.stages import stages
 from memcore.units import GiB, MiB
@@ -1040,6 +1042,23 @@ def test_groups_of_data_parallel_attention(flags, dense, shared, head):
 def test_layers_without_attention_leave_prompts_uncaptured(family, number, major, found):
     basics = SimpleNamespace(raw={"model_type": family}, accelerator=SimpleNamespace(major=major))
     assert finds_attention(basics, number) == found
+
+
+@pytest.mark.parametrize(
+    ("family", "number", "apart"),
+    [
+        ("gemma2", (0, 4, 10), False),
+        ("gemma3_text", (0, 4, 9), False),
+        ("gemma3_text", (0, 4, 10), True),
+        ("gemma3_text", (0, 5, 23), False),
+        ("gpt_oss", (0, 5, 6), False),
+        ("gpt_oss", (0, 5, 9), True),
+    ],
+)
+def test_windows_have_a_pool_of_their_own_where_they_are_listed(family, number, apart):
+    layers = CacheSpec("full", 4096), CacheSpec("sliding", 4096, window=512)
+    kept = pooled(SimpleNamespace(raw={"model_type": family}), layers, number)
+    assert [each.kind for each in kept] == ["full", "sliding" if apart else "full"]
 
 
 @pytest.mark.parametrize(

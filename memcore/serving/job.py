@@ -164,8 +164,8 @@ class Server:
     """A convolution's state has room for the tokens that are proposed (vllm, mamba_utils.py, `num_spec`)."""
     pools_every_layer: bool = False
     """Its cache has room for layers that read another layer's keys and values (Gemma 3n, 4)."""
-    logs_draft_apart: bool = False
-    """The weights that it reports are the target's; what proposes tokens has a line of its own."""
+    logs_apart: tuple[str, ...] = ()
+    """What the weights that it reports leave out: what proposes tokens, or adapters, which have lines of their own."""
     shortens: bool = False
     """It starts with less room than the longest sequence takes, and takes shorter ones."""
     reads_cache_format: Callable[[Defaults, str], bool] | None = None

@@ -38,7 +38,7 @@ def _of_first(*categories: str) -> Callable[[ServingEstimate], Range]:
 
 
 def _weights(found: ServingEstimate) -> Range:
-    categories = [each for each in _LOADED if each != "draft model" or not found.job.server.logs_draft_apart]
+    categories = [each for each in _LOADED if each not in found.job.server.logs_apart]
     own = _together(found.ranks[0].ledger, *categories)
     server = found.job.server
     besides = (0, 0) if server.seems is None else server.seems(found.job)

@@ -23,6 +23,7 @@ from memcore.servers.sglang.phases import (
 from memcore.servers.sglang.requests import asked
 from memcore.servers.sglang.settings import DECODE, SglangSettings
 from memcore.servers.sglang.states import slots_each
+from memcore.servers.sglang.towers import ASKED_OR_NOT, fraction_left
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, most_sequences
 from memcore.serving.settings import ServerSettings
@@ -111,6 +112,8 @@ def options(read: Defaults, basics: Basics) -> Options:
         fraction = read.take(
             SglangSettings.mem_fraction_static, derived, "SGLang's rule, by GPU, chunk size and CUDA graphs"
         )
+    if fraction is not None and number < ASKED_OR_NOT:
+        fraction *= fraction_left(basics, number)
     kept = fraction is not None and gives_to_aiter(basics, number)
     compresses = basics.model.network.family == FAMILY
     page = read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1

@@ -27,9 +27,11 @@ from memcore.servers.sglang.indexers import spare_keys
 from memcore.servers.sglang.options import NEWEST, Options, options
 from memcore.servers.sglang.positions import too_long
 from memcore.servers.sglang.requests import places, running
+from memcore.servers.sglang.rotations import stretches, turned
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.sglang.states import Division, divide
 from memcore.servers.sglang.towers import kept_for_pictures
+from memcore.servers.sglang.windows import pooled
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec
 from memcore.serving.changes import AS_USERS, PAGED, Share, fewer_tokens, larger_share
@@ -124,11 +126,13 @@ class _Rank:
 
 
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
-    weights = rank_weights(job, stage, tables="fp32")
+    weights = turned(
+        job.basics, rank_weights(job, stage, tables="fp32", stretched=stretches(job.basics)), chosen.number
+    )
     weights += [*kept_scales(job, weights), *left_behind(job, chosen.expert_kernels, chosen.number, stage)]
     weights += redundant(job, weights)
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
-    parts += tuple(spare_keys(job, stage, chosen.number))
+    parts = (*pooled(job.basics, parts, chosen.number), *spare_keys(job, stage, chosen.number))
     loras = list(adapters(job, chosen, stage))
     available = tokens = None
     slots = checked = 0
@@ -392,7 +396,7 @@ SERVER = Server(
     data_within=SglangSettings.enable_dp_attention,
     too_long=too_long,
     shortens=True,  # sglang, srt/managers/tp_worker.py, max_req_len
-    logs_draft_apart=True,
+    logs_apart=("draft model", "adapters"),
     described=(Fraction(6, 1000), Fraction(2, 100)),  # what is free before and after, with kernels that loading needs
     seems=_free_before_and_after,
     reads_cache_format=_reads_cache_format,
