@@ -7,7 +7,8 @@ It joins the checkpoints of the tests (`tests/truth/checkpoints.json`) and those
 checkpoint in both, the tests have the last word. Configurations that leave out the longest sequence get it from
 `further.json`. The base of rotations and the epsilon of norms, which change no size, are those of the file as it was
 published (`tests/truth/published.json`), or of the file that `ALIKE` names. Licences come from rules on ids in
-`licences.json`, which names the source of each; the licences of other checkpoints are not known.
+`licences.json`, which names the source of each; the licences of other checkpoints are not known. The dtype is that of
+the published file.
 Names with a remark, like `google/gemma-4-31B (text stack)`, belong to the tests only.
 """
 
@@ -23,6 +24,10 @@ ROOT = Path(__file__).parents[1]
 TRUTH = ROOT / "tests/truth/checkpoints.json"
 FURTHER = ROOT / "catalog/further.json"
 PUBLISHED = ROOT / "tests/truth/published.json"
+FILES = (
+    PUBLISHED,
+    *(ROOT / f"tests/truth/{name}_published.json" for name in ("modelsa", "modelb", "models1", "models1_second")),
+)
 LICENCES = ROOT / "catalog/licences.json"
 CATALOG = ROOT / "memcore/data/catalog.json"
 
@@ -81,6 +86,8 @@ def catalog() -> str:
             config, own = found["config"], section(found["config"])
             text = {**own, **{key: value for key, value in numbers(source["config"]).items() if key not in own}}
             entries[hub_id] = {**found, "config": {**config, "text_config": text} if own is not config else text}
+    known = dtypes()
+    entries = {name: {**found, "dtype": known[name]} if name in known else found for name, found in entries.items()}
     rules = json.loads(LICENCES.read_text(encoding="utf-8"))["licences"]
     for hub_id, found in entries.items():
         licence = next((name for pattern, name, _ in rules if re.fullmatch(pattern, hub_id)), None)
@@ -100,6 +107,17 @@ def entry(checkpoint: dict[str, Any], longest: dict[str, int]) -> dict[str, Any]
         text = {**text, **longest}
     config = {**config, "text_config": text} if "text_config" in config else text
     return {"config": config, "parameters": checkpoint["parameters"]}
+
+
+def dtypes() -> dict[str, str]:
+    """Return the dtype that a published file says its weights are in, by hub id."""
+    files = [json.loads(file.read_text(encoding="utf-8")) for file in FILES]
+    found = {}
+    for name, row in ((name, row) for file in files for name, row in file.items()):
+        said = (part.get(key) for part in (row["config"], section(row["config"])) for key in ("dtype", "torch_dtype"))
+        if dtype := next(filter(None, said), None):
+            found[name.partition(" (")[0]] = dtype.removeprefix("torch.")
+    return found
 
 
 def numbers(config: dict[str, Any]) -> dict[str, float]:

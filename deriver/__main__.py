@@ -303,8 +303,9 @@ def _written(name: str, row: dict[str, Any]) -> dict[str, Any]:
     kinds = CONFIG_MAPPING[row["type"]].sub_configs
     auto = sorted(name for name, kind in kinds.items() if kind is AutoConfig)
     names, others = building.older(row["type"], given)
-    kept["fixed"] = {**dict.fromkeys(others), **_of_layers(row, values), **kept["fixed"]}
     kept["names"] = {**names, **kept["names"]}
+    fixed = _by_own_names({**dict.fromkeys(others), **_of_layers(row, values), **kept["fixed"]}, kept["names"], values)
+    kept["fixed"] = {key: value for key, value in fixed.items() if key not in asked}
     if _ties_always(row["type"], given):
         kept["unties"] = True
     kept["tensors"] = [
@@ -312,7 +313,9 @@ def _written(name: str, row: dict[str, Any]) -> dict[str, Any]:
         for known in (CONDITIONS.get(row["type"], {}),)
         for name, when, *axes in row["tensors"]
     ]
-    kept["words"] = {**_kinds_of_layers(values, {*row["absent"]}), **kept["words"]}
+    inside = tuple(f"{path}." for _, _, path, _ in row["inner"])
+    outside = {key: value for key, value in values.items() if not key.startswith(inside)}
+    kept["words"] = {**_kinds_of_layers(outside, {*row["absent"]}), **kept["words"]}
     absent = {**shown, **row["absent"]}
     absent |= {key: values.get(key) for key in CLASSES.get(name, {}) if key in absent}
     return {**kept, "auto": auto, "absent": absent}
@@ -327,6 +330,11 @@ def _kinds_of_layers(values: building.Flat, used: set[str]) -> dict[str, list[st
 def _of_layers(row: dict[str, Any], values: building.Flat) -> building.Flat:
     """The number of layers, which may be no other where no formula says how long a list is."""
     return {key: values[key] for key in ("num_hidden_layers",) if key in values and not row["lists"]}
+
+
+def _by_own_names(fixed: building.Flat, names: Mapping[str, str], values: building.Flat) -> building.Flat:
+    """Return keys of which one value is described under the names that their class has for them."""
+    return {names.get(key, key): values.get(names[key]) if key in names else each for key, each in fixed.items()}
 
 
 def _ties_always(model_type: str, given: building.Flat) -> bool:

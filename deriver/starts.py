@@ -79,6 +79,8 @@ def start_of(name: str, model_type: str) -> Mapping[str, Any]:
 
 
 HIDING: Mapping[str, Mapping[str, Any]] = {
+    "blip": {"text_config.tie_word_embeddings": False},
+    "hunyuan_vl": {"text_config.tie_word_embeddings": False},
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
 }
 """Values without which other keys change nothing, where the class's own default is another."""
@@ -153,9 +155,10 @@ BY_WORD: Mapping[str, tuple[str, str, str]] = {
 }
 """Modules that there are one of for each word of a list: as the defaults name theirs, what stands before the number of
 others, the key of the list (transformers 5.23, modeling_xmod.py, `XmodOutput.__init__`)."""
+_EITHERS = (*("glm4v_moe", "hunyuan_vl", "llava_next_video", "llava_onevision", "minimax_m3_vl", "video_llama_3"),)
 _EITHER = {r"lm_head\.weight": "not (tie_word_embeddings or text_config.tie_word_embeddings)"}
 CONDITIONS: Mapping[str, Mapping[str, str]] = {
-    **dict.fromkeys(("llava_next_video", "llava_onevision", "video_llama_3"), _EITHER),
+    **dict.fromkeys(_EITHERS, _EITHER),
     **{
         kind: {r"enc_to_dec_proj\..*": _PROJECTS}
         for kind in ("vision-encoder-decoder", "speech-encoder-decoder", "encoder-decoder")

@@ -5,7 +5,7 @@ from conftest import truth
 
 from memcore import Config, estimate
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.networks.catalog import find_model, identified, known, named, search
+from memcore.networks.catalog import find_model, for_serving, identified, known, named, search
 from memcore.serving.published import as_published
 
 NAMES = [
@@ -43,6 +43,7 @@ NAMES = [
 
 
 SIZES = truth("modelsb_ids")
+TYPED = truth("models1_ids")
 """Repositories with their network, their format, and the size of their files in three digits or more."""
 
 
@@ -120,6 +121,34 @@ def test_short_names_mean_what_is_as_large(name, base, others):
     said = {each.path: each for each in trained(name).assumptions}["model"]
     assert (said.value, said.notable) == (base, True)
     assert ("others: " in said.reason) == bool(others)
+
+
+def _meant(name, base):
+    """What a name stands for; that of a repository of MLX's is refused, and the model that it is of is named."""
+    try:
+        found = identified(name)
+    except ConfigError as error:
+        return {"base": base if base in str(error) else str(error), "format": "mlx"}
+    return {"base": found.base, "format": found.format}
+
+
+def test_names_as_people_type_them():
+    """Re-uploads, quantized copies, Ollama's tags and nicknames."""
+    assert {name: _meant(name, wanted["base"]) for name, wanted in TYPED.items()} == TYPED
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("gemma 3 27b", "google/gemma-3-27b-it"),
+        ("smollm3", "HuggingFaceTB/SmolLM3-3B"),
+        ("llama3.1:8b", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("qwen2.5-7b", "Qwen/Qwen2.5-7B"),
+    ],
+)
+def test_a_server_gets_the_one_that_answers(name, base):
+    """A short name may mean a base model and one that follows instructions; a repository's own name means itself."""
+    assert for_serving(identified(name)).base == base
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,19 @@ pytestmark = pytest.mark.machine  # the same Python in Pyodide, where it takes m
 
 FILES = [
     Path(__file__).parent / f"truth/{name}.json"
-    for name in ("published", "modelsa_published", "modelsb_published", "modelb_published")
+    for name in (
+        "published",
+        "modelsa_published",
+        "modelsb_published",
+        "modelb_published",
+        "models1_published",
+        "models1_second_published",
+    )
 ]
 PUBLISHED = {name: row for file in FILES for name, row in json.loads(file.read_text(encoding="utf-8")).items()}
 UNTRAINED = {
+    "arctic": "layers connected as 'arctic'",
+    "bailing_hybrid": "mixer 'lightning-gated'",
     "csm": "frames of several codes",
     "deepseek_v41": "mixer 'deepseek_v41'",
     "encodec": "no linear layers",
@@ -91,7 +100,6 @@ UNKNOWN = {
     "kakaobrain/align-base": "found 'align', a family of transformers",
     "nvidia/groupvit-gcc-yfcc": "found 'groupvit', a family of transformers",
     "suno/bark": "found 'bark', a family of transformers",
-    "Snowflake/snowflake-arctic-instruct": "unknown family 'arctic'",
     "facebook/wav2vec2-xls-r-1b-en-to-15": "add_final_layer_norm",
 }
 """Files that do not say enough: what is said of them instead."""

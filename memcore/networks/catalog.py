@@ -6,6 +6,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pkgutil import get_data
 from typing import Any
@@ -20,7 +21,7 @@ from memcore.networks.read import read_model
 
 @lru_cache(maxsize=1)
 def catalog() -> Mapping[str, Mapping[str, Any]]:
-    """Every entry by hub id: `config`, as in its config.json; `parameters`, its exact count; `licence`, if known."""
+    """Return every entry by hub id: `config`, `parameters`, the exact count; `licence` and `dtype`, if known."""
     # get_data also reads from a wheel that has not been unpacked.
     found: Mapping[str, Mapping[str, Any]] = json.loads(get_data("memcore", "data/catalog.json") or b"{}")
     return found
@@ -42,16 +43,32 @@ def listed_name(name: str) -> str:
     return _names().get(name.strip().lower(), name)
 
 
-def full_name(name: str) -> str:
-    """Return the hub id that a name stands for; other repositories, folders and unknown names stay as they are.
+def full_name(name: str, *, serves: bool = False) -> str:
+    """Return the hub id that a name stands for, also to a server; others, folders and unknown names stay as they are.
 
     >>> full_name("gemma-3-27b"), full_name("unsloth/Qwen3-8B"), full_name("Qwen3-8B-AWQ")
     ('google/gemma-3-27b-pt', 'unsloth/Qwen3-8B', 'Qwen3-8B-AWQ')
     """
     found = listed_name(name)
     if found == name and "/" not in name and (meant := named(name)) and meant.format is None:
-        return meant.base
+        return for_serving(meant).base if serves else meant.base
     return found
+
+
+_ANSWERS, _RAW = re.compile(r"[-_](instruct|it|chat)\b", re.IGNORECASE), re.compile(r"-(base|pt)\b", re.IGNORECASE)
+
+
+def for_serving(meant: Named) -> Named:
+    """Return what a short name means to a server: of the models that it may mean, the first that follows instructions.
+
+    >>> for_serving(identified("gemma 3 27b")).base, for_serving(identified("smollm3")).base
+    ('google/gemma-3-27b-it', 'HuggingFaceTB/SmolLM3-3B')
+    """
+    known = (meant.base, *meant.others)
+    tuned = [each for each in known if _ANSWERS.search(each)] or [each for each in known if not _RAW.search(each)]
+    plain_answers = not meant.others or f"{meant.base}-Base" in meant.others
+    base = meant.base if plain_answers else next(iter(tuned), meant.base)
+    return replace(meant, base=base, others=tuple(each for each in known if each != base))
 
 
 MATCHES = (

@@ -31,7 +31,7 @@ _ENDINGS: tuple[tuple[str, str], ...] = (
     (r"-mxfp8", "mxfp8"),
     (r"(?:-unsloth)?-bnb-4bit|-bnb-nf4(?:-int4|-bf16)?", "nf4"),
     (r"-bnb-8bit", "int8"),
-    (r"(?:[-.]i1)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)", "gguf"),
+    (r"(?:[-.]i1)?(?:-(?:q\d_(?:0|1|k(?:_[sml])?)|f16|bf16))?-gguf|-q\d_(?:0|1|k(?:_[sml])?)|-qat", "gguf"),
     (r"-bf16|-dequantized|-qat(?:-(?:q4_0|int4))?-unquantized", "bf16"),
 )
 """How names end, after `-qat` where training knew it, and which format that is."""
@@ -226,7 +226,7 @@ _LEFT_OUT = re.compile(
 
 
 def meant(name: str, nicknames: Iterable[str]) -> list[str]:
-    """Return the nicknames that a shorter name may mean: plain models before those for a purpose, newer before older.
+    """Return the nicknames that a shorter name may mean: plain before those for a purpose, newer before older.
 
     >>> meant("mistral-7b", ["mistral-7b-instruct-v0.3", "mistral-7b-v0.1", "mistral-7b-v0.3", "mistral-nemo"])
     ['mistral-7b-v0.3', 'mistral-7b-v0.1', 'mistral-7b-instruct-v0.3']
@@ -241,7 +241,7 @@ def _meant(given: Sequence[str], nicknames: Iterable[str]) -> list[str]:
         said = (word for word in words if word in given or not (_is_left_out(word) or (sized and word == "vision")))
         if "".join(said) == wanted:
             versions = [word for word in words if _VERSION.fullmatch(word)]
-            found.append((not any(map(_PURPOSE.fullmatch, words)), versions, each))
+            found.append((not any(map(_PURPOSE.fullmatch, words)), versions, -len(words), each))
     return [each for *_, each in sorted(found, reverse=True)]
 
 

@@ -24,7 +24,8 @@ DELTA_CHUNKS = Quotient(("s",), DELTA_CHUNK)
 """Chunks of a sequence; the last one may be padded."""
 
 
-def _matrix(name: str, outer: Shape, inner: Shape, *, bias: bool = False, split: str | None = None) -> list[Weight]:
+def matrix(name: str, outer: Shape, inner: Shape, *, bias: bool = False, split: str | None = None) -> list[Weight]:
+    """Return a matrix, and its bias."""
     found = [Weight(f"{name}.weight", (outer, inner), _KIND, split=split)]
     return [*found, Weight(f"{name}.bias", (outer,), _KIND)] if bias else found
 
@@ -39,7 +40,7 @@ def _convolution(name: str, channels: Shape, *, bias: bool) -> list[Weight]:
     return [*found, Weight(f"{name}.bias", (channels,), _KIND)] if bias else found
 
 
-def _linears(module: str, weights: Iterable[Weight], *left: str) -> tuple[Linear, ...]:
+def linears(module: str, weights: Iterable[Weight], *left: str) -> tuple[Linear, ...]:
     """Return the linear layers among its parameters, but for those that its kernels read as mere matrices."""
     named = {each.name: each for each in weights if each.kind == _KIND}
     return tuple(
@@ -49,7 +50,8 @@ def _linears(module: str, weights: Iterable[Weight], *left: str) -> tuple[Linear
     )
 
 
-def _prefixed(module: str, weights: Iterable[Weight]) -> tuple[Weight, ...]:
+def prefixed(module: str, weights: Iterable[Weight]) -> tuple[Weight, ...]:
+    """Return parameters under their module's name."""
     return tuple(Weight(f"{module}.{each.name}", each.axes, each.kind, split=each.split) for each in weights)
 
 
@@ -80,8 +82,8 @@ def _delta(
     return SpecialMixer(
         module=module,
         variant=variant,
-        parameters=_prefixed(module, weights),
-        linears=_linears(module, weights),
+        parameters=prefixed(module, weights),
+        linears=linears(module, weights),
         state=state,
         options=frozenset(option for option, has in (options or {}).items() if has),
         chunk=DELTA_CHUNK,
@@ -124,10 +126,10 @@ class Mamba:
             _vector("A_log", "D", "N"),
             _vector("D", "D"),
             *_convolution("conv1d", ("D",), bias=reader.flag(self.conv_bias)),
-            *_matrix("in_proj", (2, "D"), ("h",), bias=bias, split="outer"),
-            *_matrix("x_proj", ("x",), ("D",), split="inner"),
-            *_matrix("dt_proj", ("D",), ("R",), bias=True, split="outer"),
-            *_matrix("out_proj", ("h",), ("D",), bias=bias, split="inner"),
+            *matrix("in_proj", (2, "D"), ("h",), bias=bias, split="outer"),
+            *matrix("x_proj", ("x",), ("D",), split="inner"),
+            *matrix("dt_proj", ("D",), ("R",), bias=True, split="outer"),
+            *matrix("out_proj", ("h",), ("D",), bias=bias, split="inner"),
         ]
         if self.normed == "normed":
             weights += [
@@ -137,8 +139,8 @@ class Mamba:
         return SpecialMixer(
             module=self.module,
             variant="mamba",
-            parameters=_prefixed(self.module, weights),
-            linears=_linears(self.module, weights, *self.refused),
+            parameters=prefixed(self.module, weights),
+            linears=linears(self.module, weights, *self.refused),
             state=(("D", "K"), ("D", "N")),
             options=frozenset({*((self.normed,) if self.normed else ()), *(("inner",) if self.inner else ())}),
             constants=self._constants(),
@@ -218,15 +220,15 @@ class Mamba2:
         weights = [
             *(_vector(name, "H") for name in ("dt_bias", "A_log", "D")),
             *_convolution("conv1d", ("X",), bias=reader.flag(self.conv_bias)),
-            *_matrix("in_proj", ("I",), ("h",), bias=bias, split="outer"),
+            *matrix("in_proj", ("I",), ("h",), bias=bias, split="outer"),
             *([Weight("norm.weight", (("D",),), "norm")] if normed else []),
-            *_matrix("out_proj", ("h",), ("D",), bias=reader.flag(self.output_bias or self.bias), split="inner"),
+            *matrix("out_proj", ("h",), ("D",), bias=reader.flag(self.output_bias or self.bias), split="inner"),
         ]
         return SpecialMixer(
             module=self.module,
             variant="mamba2",
-            parameters=_prefixed(self.module, weights),
-            linears=_linears(self.module, weights, *self.refused),
+            parameters=prefixed(self.module, weights),
+            linears=linears(self.module, weights, *self.refused),
             state=(("X", "K"), ("H", "W", "N")),
             options=frozenset(option for option, has in options.items() if has),
             constants=(_vector(f"{self.module}.mup_vector", "I"),) if self.multiplied else (),
@@ -249,17 +251,17 @@ class GatedDelta:
         name_heads(reader, keys, values, wide, deep, _kernel(reader))
         reader.symbol("I", 2 * keys * wide + 2 * values * deep)
         options = {"fused": self.fused, "grouped": keys != values}
-        together = [*_matrix("in_proj_qkvz", ("I",), ("h",), split="outer")]
-        together += _matrix("in_proj_ba", (2, "B"), ("h",), split="outer")
+        together = [*matrix("in_proj_qkvz", ("I",), ("h",), split="outer")]
+        together += matrix("in_proj_ba", (2, "B"), ("h",), split="outer")
         apart = [
-            *_matrix("in_proj_qkv", ("X",), ("h",), split="outer"),
-            *_matrix("in_proj_z", ("B", "dv"), ("h",), split="outer"),
-            *_matrix("in_proj_b", ("B",), ("h",), split="outer"),
-            *_matrix("in_proj_a", ("B",), ("h",), split="outer"),
+            *matrix("in_proj_qkv", ("X",), ("h",), split="outer"),
+            *matrix("in_proj_z", ("B", "dv"), ("h",), split="outer"),
+            *matrix("in_proj_b", ("B",), ("h",), split="outer"),
+            *matrix("in_proj_a", ("B",), ("h",), split="outer"),
         ]
         ends = [
             Weight("norm.weight", (("dv",),), "norm"),
-            *_matrix("out_proj", ("h",), ("B", "dv"), split="inner"),
+            *matrix("out_proj", ("h",), ("B", "dv"), split="inner"),
         ]
         weights = [
             _vector("dt_bias", "B"),
@@ -287,11 +289,11 @@ class SeparateDelta:
         weights = [
             _vector("A_log", "B"),
             _vector("dt_bias", "B"),
-            *(each for name in "qk" for each in _matrix(f"{name}_proj", ("A", "dk"), ("h",), split="outer")),
-            *_matrix("v_proj", ("B", "dv"), ("h",), split="outer"),
-            *(each for name in "ab" for each in _matrix(f"{name}_proj", ("B",), ("h",), split="outer")),
-            *_matrix("g_proj", ("B", "dv"), ("h",), split="outer"),
-            *_matrix("o_proj", ("h",), ("B", "dv"), split="inner"),
+            *(each for name in "qk" for each in matrix(f"{name}_proj", ("A", "dk"), ("h",), split="outer")),
+            *matrix("v_proj", ("B", "dv"), ("h",), split="outer"),
+            *(each for name in "ab" for each in matrix(f"{name}_proj", ("B",), ("h",), split="outer")),
+            *matrix("g_proj", ("B", "dv"), ("h",), split="outer"),
+            *matrix("o_proj", ("h",), ("B", "dv"), split="inner"),
             *_convolution("conv1d", ("X",), bias=False),
             Weight("o_norm.weight", (("dv",),), "norm"),
         ]
@@ -323,22 +325,22 @@ def kimi_delta(module: str, full_rank: Container[str]) -> SpecialMixer:
 
     def gate(name: str) -> list[Weight]:
         if name[-1] in full_rank:
-            return _matrix(f"{name}_proj", whole, ("h",), split="outer")
+            return matrix(f"{name}_proj", whole, ("h",), split="outer")
         return [
-            *_matrix(f"{name}_a_proj", ("dk",), ("h",)),
-            *_matrix(f"{name}_b_proj", whole, ("dk",), split="outer"),
+            *matrix(f"{name}_a_proj", ("dk",), ("h",)),
+            *matrix(f"{name}_b_proj", whole, ("dk",), split="outer"),
         ]
 
     weights = [
-        *(each for name in "qkv" for each in _matrix(f"{name}_proj", whole, ("h",), split="outer")),
+        *(each for name in "qkv" for each in matrix(f"{name}_proj", whole, ("h",), split="outer")),
         *_convolution("conv1d", ("X",), bias=False),
         Weight("forget_gate.dt_bias", (whole,), _KIND),
         _vector("forget_gate.A_log", 1, 1, "B", 1),
         *gate("forget_gate.f"),
-        *_matrix("b_proj", ("B",), ("h",), split="outer"),
+        *matrix("b_proj", ("B",), ("h",), split="outer"),
         *gate("g"),
         Weight("o_norm.weight", (("dk",),), "norm"),
-        *_matrix("o_proj", ("h",), whole, split="inner"),
+        *matrix("o_proj", ("h",), whole, split="inner"),
     ]
     return _delta(module, "kimi-delta", weights, ((3, "B", "dk", "K"), ("B", "dk", "dk")))
 
@@ -347,14 +349,14 @@ def short_convolution(module: str, *, bias: bool) -> SpecialMixer:
     """Return the mixer that convolves the last K tokens."""
     weights = [
         *_convolution("conv", ("h",), bias=bias),
-        *_matrix("in_proj", (3, "h"), ("h",), bias=bias),
-        *_matrix("out_proj", ("h",), ("h",), bias=bias),
+        *matrix("in_proj", (3, "h"), ("h",), bias=bias),
+        *matrix("out_proj", ("h",), ("h",), bias=bias),
     ]
     return SpecialMixer(
         module=module,
         variant="short-conv",
-        parameters=_prefixed(module, weights),
-        linears=_linears(module, weights),
+        parameters=prefixed(module, weights),
+        linears=linears(module, weights),
         state=(("h", "K"),),
         options=frozenset({"bias"} if bias else ()),
     )
@@ -374,15 +376,15 @@ class Lightning:
         block = reader.symbol("q", reader.integer("block_size"))
         weights = [
             Weight("norm.weight", (("a", "d"),), "norm"),
-            *_matrix("qkv_proj", (3, "a", "d"), ("h",), split="outer"),
-            *_matrix("out_proj", ("h",), ("a", "d"), split="inner"),
-            *_matrix("output_gate", ("a", "d"), ("h",), split="outer"),
+            *matrix("qkv_proj", (3, "a", "d"), ("h",), split="outer"),
+            *matrix("out_proj", ("h",), ("a", "d"), split="inner"),
+            *matrix("output_gate", ("a", "d"), ("h",), split="outer"),
         ]
         return SpecialMixer(
             module=self.module,
             variant="lightning",
-            parameters=_prefixed(self.module, weights),
-            linears=_linears(self.module, weights),
+            parameters=prefixed(self.module, weights),
+            linears=linears(self.module, weights),
             state=(("a", "d", "d"),),
             chunk=block,
             trips=Quotient(("s",), block),
@@ -416,9 +418,9 @@ class RealGated:
             for each in (_vector(f"rg_lru.{name}_weight", "H", "W", "W"), _vector(f"rg_lru.{name}_bias", "H", "W"))
         ]
         weights = [
-            *_matrix("linear_y", ("D",), ("h",), bias=True),
-            *_matrix("linear_x", ("D",), ("h",), bias=True),
-            *_matrix("linear_out", ("h",), ("D",), bias=True),
+            *matrix("linear_y", ("D",), ("h",), bias=True),
+            *matrix("linear_x", ("D",), ("h",), bias=True),
+            *matrix("linear_out", ("h",), ("D",), bias=True),
             *_convolution("conv_1d", ("D",), bias=True),
             _vector("rg_lru.recurrent_param", "D"),
             *gates,
@@ -427,8 +429,8 @@ class RealGated:
         return SpecialMixer(
             module=self.module,
             variant="recurrent-gemma",
-            parameters=_prefixed(self.module, weights),
-            linears=_linears(self.module, weights),
+            parameters=prefixed(self.module, weights),
+            linears=linears(self.module, weights),
             state=(),
             kept=kept,
             trips="s",

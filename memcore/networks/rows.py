@@ -258,6 +258,7 @@ class Latent:
     rotary: str | None = None
     """What the code fixes; else `rope_interleave` decides."""
     module: str = "self_attn"
+    output: str = "o_proj"
     indexed: bool = False
     """DeepSeek sparse attention: an indexer chooses the tokens."""
     shares_indexer: bool = False
@@ -292,7 +293,7 @@ class Latent:
             compress=Linear(f"{m}.kv_a_proj_with_mqa", (c,), ("h",), bias),
             latent_norm=Norm(f"{m}.kv_a_layernorm", "rms", (lk,)),
             expand=Linear(f"{m}.kv_b_proj", (heads, u), (lk,), split="outer"),
-            output=Linear(f"{m}.o_proj", ("h",), (heads, v), bias, split="inner"),
+            output=Linear(f"{m}.{self.output}", ("h",), (heads, v), bias, split="inner"),
             heads=Heads(heads, heads, 1, d, v, r, (rotary + plain) % 8 != 0),
             rotary=self.rotary or interleaved,
             variant=self.variant,

@@ -20,7 +20,7 @@ from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import USUAL_STACKS, Accelerator
 from memcore.messages import Message, joined
-from memcore.networks.catalog import find_model, identified, listed_name
+from memcore.networks.catalog import find_model, for_serving, identified, listed_name
 from memcore.networks.network import Model
 from memcore.networks.parts import SpecialMixer
 from memcore.records import dataclass
@@ -412,7 +412,7 @@ def _served(read: Defaults, given: str | Raw, server: Server) -> _Served:
     """The model of a config.json, of the catalog, or behind the name of a quantized or re-uploaded repository."""
     if not isinstance(given, str):
         return _Served(find_model(given), given, state_dtype=server.state_dtype)
-    found = identified(given)
+    found = for_serving(identified(given))
     if found.base != listed_name(given):
         read.assumptions.append(Assumption("model", found.base, found.reason, notable=True))
     model = find_model(found.base)

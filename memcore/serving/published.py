@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from memcore import registry
 from memcore.errors import ConfigError, MemcoreError
-from memcore.networks.catalog import find_model, identified
+from memcore.networks.catalog import catalog, find_model, identified
 from memcore.networks.named import DYNAMIC, Named
 from memcore.networks.network import Model
 from memcore.networks.table import layer_order
@@ -27,7 +27,7 @@ def as_published(model: str | Mapping[str, object]) -> tuple[str, int] | None:
     """Return a format and the bytes of all tensors in it; None where nothing says one, or no server reads it.
 
     >>> as_published("Qwen/Qwen2.5-7B-Instruct-AWQ"), as_published("gpt2")
-    (('awq', 5570747392), None)
+    (('awq', 5570747392), ('fp32', 497759232))
     >>> as_published("openai/gpt-oss-20b"), as_published("unsloth/Qwen3-8B-GGUF:Q8_0")
     (('mxfp4', 13761264768), ('q8_0', 8703561728))
     """
@@ -42,6 +42,7 @@ def as_published(model: str | Mapping[str, object]) -> tuple[str, int] | None:
             return None  # each leaves other layers in 16 bits
         # vLLM unpacks the scales of bitsandbytes' scales on loading; the file has them packed, as training does.
         raw, name = published(named.base, named.format), named.frozen if named.format == "nf4" else named.format
+        raw = {**raw, "dtype": catalog()[named.base].get("dtype")} if own_dtype(raw) is None else raw
     network = find_model(model)
     try:
         stored = own_format(raw)

@@ -251,7 +251,7 @@ def _is_same_model(tool: Tool, config: Config, back: object) -> bool:
 
 def _same_model(model: object, back: object) -> bool:
     if isinstance(model, str):
-        return isinstance(back, str) and full_name(back) == full_name(model)
+        return isinstance(back, str) and full_name(back) in (full_name(model), full_name(model, serves=True))
     if not isinstance(model, Mapping) or not isinstance(back, Mapping):
         return False
     return all((back.get(name) or None) == (value or None) for name, value in model.items())

@@ -160,12 +160,13 @@ def model_keys(tool: Tool, config: Config) -> dict[str, Any]:
     if tool.described is not None:
         model = tool.described(config) or model
     if isinstance(model, str):
+        name = full_name(model, serves=tool.engines[0] in registry.SERVERS)
         if tool.models is not None:
-            return dict(tool.models.get(full_name(model), {}))
+            return dict(tool.models.get(name, {}))
         tag = config.get(tool.tag) if tool.tag else None
         if tool.model_as is not None and tool.model:
-            return dict(tool.model_as(full_name(model), tag))
-        return {tool.model: full_name(model) + (f":{tag.upper()}" if tag else "")} if tool.model else {}
+            return dict(tool.model_as(name, tag))
+        return {tool.model: name + (f":{tag.upper()}" if tag else "")} if tool.model else {}
     if not tool.dimensions or model.get("model_type") != (tool.family or tool.name):
         return {}
     absent = (None, False) if tool.syntax == "argv" else (None,)

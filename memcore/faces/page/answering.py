@@ -14,7 +14,7 @@ from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.texts import from_texts
 from memcore.config.url import Link, encode_fragment, read_fragment
 from memcore.errors import ConfigError, MemcoreError, Problem, problems_of
-from memcore.estimation import estimate
+from memcore.estimation import estimate, is_serving
 from memcore.faces.goals.names import meanings, written
 from memcore.faces.goals.tasks import TASKS, task_of, with_task
 from memcore.faces.page.comparing import comparison, share_with, together_note
@@ -42,7 +42,7 @@ from memcore.faces.render.page import Form
 from memcore.faces.render.social import subject
 from memcore.faces.render.titles import titled, untitled
 from memcore.i18n.page import complaint, say, translated
-from memcore.networks.catalog import identified, nickname
+from memcore.networks.catalog import for_serving, identified, nickname
 from memcore.tools import shown_names
 
 TIMES = 12
@@ -229,6 +229,7 @@ def _taken(config: Config) -> Iterator[tuple[str, str]]:
         if isinstance(value, Taken) and value.others
     }
     if isinstance(config.model, str) and (found := identified(config.model)).others:
+        found = for_serving(found) if is_serving(config) else found
         short["model"] = nickname(found.base), map(nickname, found.others)
     for path, (value, others) in short.items():
         buttons = " ".join(_fix(path, each, titled(path, each)) for each in others)

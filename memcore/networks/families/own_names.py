@@ -1,12 +1,11 @@
 """Networks of a checkpoint's own code that are known under other names of keys.
 
-Sources: `configuration_ovis.py`, `modeling_ovis.py` (`BaseVisualTokenizer.__init__`) and `modeling_aimv2.py` in
-AIDC-AI/Ovis2-8B; `configuration_vlm.py` in naver-hyperclovax/HyperCLOVAX-SEED-Think-32B; transformers 5.23,
-models/blt, models/ovis2, models/hyperclovax_vision_v2, models/got_ocr2 and models/qwen3_asr; `modeling_GOT.py` in
-stepfun-ai/GOT-OCR2_0;
-`modeling_emu3.py` in BAAI/Emu3-Chat and BAAI/Emu3.5; `modeling_llada.py` in
-GSAI-ML/LLaDA-8B-Instruct; vllm 0.33, models/ovis.py,
-models/opencua.py and models/hyperclovax_vision_v2.py.
+Sources: `modeling_interns1_pro.py` in internlm/Intern-S1-Pro; `configuration_ovis.py`, `modeling_ovis.py`
+(`BaseVisualTokenizer.__init__`) and `modeling_aimv2.py` in AIDC-AI/Ovis2-8B; `configuration_vlm.py` in
+naver-hyperclovax/HyperCLOVAX-SEED-Think-32B; transformers 5.23, models/blt, models/ovis2,
+models/hyperclovax_vision_v2, models/got_ocr2 and models/qwen3_asr; `modeling_GOT.py` in stepfun-ai/GOT-OCR2_0;
+`modeling_emu3.py` in BAAI/Emu3-Chat and BAAI/Emu3.5; `modeling_llada.py` in GSAI-ML/LLaDA-8B-Instruct; vllm 0.33,
+models/ovis.py, models/opencua.py and models/hyperclovax_vision_v2.py.
 """
 
 from __future__ import annotations
@@ -102,6 +101,58 @@ def _part(config: Config, key: str, path: str = "") -> Config:
     if not isinstance(found, Mapping):
         raise ConfigError.at(f"model.{path}{key}", "missing; add the part of the configuration that has this name")
     return found
+
+
+def interns1(config: Config) -> Config:
+    """Intern-S1, the network of transformers' `internvl` under another name (vllm, models/interns1.py)."""
+    vision = config.get("vision_config")
+    tower = {**vision, "model_type": "internvl_vision"} if isinstance(vision, Mapping) else {}
+    return {**config, "model_type": "internvl", "vision_config": tower}
+
+
+def interns1_pro(config: Config) -> Config:
+    """Intern-S1-Pro: Qwen3-VL's network without features of earlier layers; its rotation's coefficients are buffers."""
+    text, tower = _part(config, "text_config"), _part(config, "vision_config")
+    return {
+        **{key: value for key, value in config.items() if key not in ("architectures", "auto_map")},
+        "model_type": "qwen3_vl_moe",
+        "text_config": {**text, "model_type": "qwen3_vl_moe_text"},
+        "vision_config": {"deepstack_visual_indexes": [], **tower, "model_type": "qwen3_vl_moe_vision"},
+    }
+
+
+def diffusion_gemma(config: Config) -> Config:
+    """DiffusionGemma, whose decoder shares the layers of its encoder: Gemma 4's network, and what `conditions` counts.
+
+    Source: transformers 5.23, modeling_diffusion_gemma.py (`DiffusionGemmaEncoderTextAttention`,
+    `DiffusionGemmaPreTrainedModel`); vllm 0.33, models/diffusion_gemma.py.
+    """
+    text = config.get("text_config")
+    if within(text, "attention_bias") is True:  # of which encoder and decoder have their own
+        raise unsupported("text_config.attention_bias", True, False)
+    if not _shares_layers(config) or not isinstance(text, Mapping):
+        return config
+    usual = {"attention_k_eq_v": True, "enable_moe_block": True, "hidden_size_per_layer_input": 0}
+    kept = {key: value for key, value in config.items() if key not in ("architectures", "canvas_length")}
+    return {**kept, "model_type": "gemma4", "text_config": {**usual, **text, "model_type": "gemma4_text"}}
+
+
+def _shares_layers(config: Config) -> bool:
+    """Return whether its encoder's layers are its decoder's; a file that leaves out sizes means those of its class."""
+    keys = ("hidden_size", "intermediate_size", "layer_types")
+    return config.get("tie_word_embeddings") is not False and all(within(config, "text_config", key) for key in keys)
+
+
+def conditions(config: Config) -> tuple[Weight, ...]:
+    """Return what leads the last step's logits into the decoder (`DiffusionGemmaSelfConditioning`)."""
+    if not _shares_layers(config):
+        return ()
+    hidden, wide = (whole(within(config, "text_config", key)) for key in ("hidden_size", "intermediate_size"))
+    module = "model.decoder.self_conditioning"
+    return (
+        Weight(f"{module}.projections", ((3,), (hidden,), (wide,)), "other"),
+        Weight(f"{module}.pre_norm.weight", ((hidden,),), "norm"),
+    )
 
 
 def opencua(config: Config) -> Config:

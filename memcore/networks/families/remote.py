@@ -13,17 +13,22 @@ from collections.abc import Callable, Mapping
 from memcore.errors import ConfigError
 from memcore.messages import Message, joined
 from memcore.networks.derived import first_class
+from memcore.networks.families.bailing import with_lightning
 from memcore.networks.families.counted import clips, counted, gemma4, gemma4_unified, paddle
 from memcore.networks.families.counting import Config, check_only, matrix, unsupported, whole, within
 from memcore.networks.families.ernie import ernie_vl
 from memcore.networks.families.longcat import longcat, longcat_more
 from memcore.networks.families.own_names import (
     blt,
+    conditions,
+    diffusion_gemma,
     emu3,
     glm5_next,
     got,
     grams,
     hyperclova,
+    interns1,
+    interns1_pro,
     llada,
     opencua,
     ovis,
@@ -351,7 +356,7 @@ def own_family(config: Config) -> str | None:
     return "jina-bert" if kind == "bert" and _biased(config) else None
 
 
-_OWN = frozenset(("Emu3", "cogvlm", "cogvlm_video", "gpt_neox_reward_model", "moss", "nvembed"))
+_OWN = frozenset(("Emu3", "cogvlm", "cogvlm_video", "diffusion_gemma", "gpt_neox_reward_model", "moss", "nvembed"))
 
 
 _MIXFORMER = {
@@ -457,13 +462,6 @@ def _clip(config: Config) -> Config:
     return found
 
 
-def _interns(config: Config) -> Config:
-    """Intern-S1, the network of transformers' `internvl` under another name (vllm, models/interns1.py)."""
-    vision = config.get("vision_config")
-    tower = {**vision, "model_type": "internvl_vision"} if isinstance(vision, Mapping) else {}
-    return {**config, "model_type": "internvl", "vision_config": tower}
-
-
 _QWEN = {
     "n_embd": "hidden_size", "n_head": "num_attention_heads", "n_layer": "num_hidden_layers",
     "ffn_hidden_size": "intermediate_size", "n_positions": "max_position_embeddings", "padded_vocab_size": "vocab_size",
@@ -563,7 +561,9 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     **dict.fromkeys(("longcat_flash", "longcat_flash_ngram"), longcat),
     "sarvam_mla": _sarvam,
     "mixtral": _minimax_m2,
-    "interns1": _interns,
+    "bailing_hybrid": with_lightning,
+    "interns1": interns1,
+    "interns1_pro": interns1_pro,
     "opencua": opencua,
     "qwen": _qwen,
     **dict.fromkeys(("minimax_m3", "minimax_m3_text"), _minimax_m3),
@@ -573,6 +573,7 @@ _RENAMED: Mapping[str, Callable[[Config], Config]] = {
     "blt": blt,
     "ovis": ovis,
     "Emu3": emu3,
+    "diffusion_gemma": diffusion_gemma,
     "GOT": got,
     **dict.fromkeys(("glm5_next", "glm5_next_text"), glm5_next),
     "llada": llada,
@@ -683,6 +684,7 @@ _EXTRA_WEIGHTS: Mapping[str, Callable[[Config], tuple[Weight, ...]]] = {
     **dict.fromkeys(("longcat_flash", "longcat_flash_ngram"), longcat_more),
     **dict.fromkeys(("deepseek_vl_v2", "DeepseekOCR"), _unused_patches),
     "clip": _concepts,
+    "diffusion_gemma": lambda config: (*gemma4(config), *more) if (more := conditions(config)) else (),
     "gemma3n": _gemma3n_towers,
     "minicpmo": lambda config: tuple(minicpm(config)),
     "gemma4": lambda config: tuple(gemma4(config)),

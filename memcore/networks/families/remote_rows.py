@@ -1,4 +1,7 @@
-"""Rows of networks whose code comes with their checkpoints; `remote` says how other files are read by them."""
+"""Rows of networks whose code comes with their checkpoints; `remote` says how other files are read by them.
+
+Source of Arctic: vllm 0.28, models/arctic.py (`ArcticDecoderLayer`).
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from memcore.networks import patterns
+from memcore.networks.families.bailing import BAILING, BAILING_V25
 from memcore.networks.families.classics import CLASSICS
 from memcore.networks.families.decoders import DECODERS, QUERY_BIASED, UNBIASED
 from memcore.networks.families.deepseek_v41 import DEEPSEEK_V41
 from memcore.networks.families.family import Family
 from memcore.networks.families.kimi_k3 import KIMI_K3
-from memcore.networks.families.sparse import NORMALIZED, UNGROUPED
+from memcore.networks.families.sparse import UNGROUPED
 from memcore.networks.patterns import Place, every, first_dense, typed
 from memcore.networks.reader import Reader
 from memcore.networks.recognized import RESIDUAL
-from memcore.networks.routed import Routed, shared_expert
+from memcore.networks.routed import Routed
 from memcore.networks.rows import Dense, Grouped
 
 Config = Mapping[str, object]
@@ -63,31 +67,6 @@ def _chatglm_heads(reader: Reader) -> int:
     grouped = reader.flag("multi_query_attention")
     return reader.integer("multi_query_group_num" if grouped else "num_attention_heads")
 
-
-_BAILING = Family(
-    mixers={"attention": replace(
-        UNBIASED, module="attention", inputs=("query_key_value",), output="dense", fused="grouped",
-        bias="use_qkv_bias", output_bias="use_bias", norms=("query_layernorm", "key_layernorm"),
-        norm_if="use_qk_norm", rotary="partial",
-    )},
-    ffns={
-        "dense": Dense(bias="use_bias"),
-        "sparse": Routed(
-            variant="deepseek_v3",
-            shared=shared_expert("mlp.shared_experts", times="num_shared_experts"),
-            shared_if="num_shared_experts",
-            correction="gate.expert_bias",
-            correction_if="moe_router_enable_expert_bias",
-            groups=("n_group", "topk_group"),
-            groups_if=lambda reader: reader.value("n_group") is not None,
-            options=NORMALIZED,
-        ),
-    },
-    ffn_plan=first_dense(),
-    embedding="model.word_embeddings",
-    ties=True,
-)  # fmt: skip
-"""Ling's first models, and Sarvam's smaller one (vllm 0.33, models/sarvam.py: `BailingMoeForCausalLM`)."""
 
 _GROK = Family(
     mixers={"attention": UNBIASED},
@@ -258,7 +237,19 @@ _ROWS: Mapping[str, Family] = {
         _GROK, ties=True, keys={"moe_intermediate_size": "intermediate_size", "num_local_experts": "num_experts"}
     ),
     "grok-2": replace(_GROK, second_ffn=Dense(fixed_activation="gelu_pytorch_tanh"), second_if="residual_moe"),
-    **dict.fromkeys(("bailing_moe", "llada2_moe", "sarvam_moe"), _BAILING),
+    **dict.fromkeys(("bailing_moe", "llada2_moe", "sarvam_moe"), BAILING),
+    "bailing_moe_v2_5": BAILING_V25,
+    "arctic": Family(
+        mixers={"attention": UNBIASED},
+        ffns={"sparse": Routed(
+            variant="mixtral", module="block_sparse_moe", count="num_local_experts", width="intermediate_size",
+        )},
+        ffn_plan=patterns.sparse,
+        second_ffn=Dense(module="residual_mlp", gate="w1", up="w3", down="w2", width="hidden_size"),
+        norms=("input_layernorm", "post_attention_layernorm", "residual_layernorm"),
+        residual="arctic",
+        only={"moe_layer_frequency": 1, "parallel_attn_mlp_res": True, "use_residual": True},
+    ),
     "telechat3": DECODERS["llama"],
     "telechat": Family(
         mixers={"attention": replace(

@@ -138,7 +138,8 @@ def _talker(config: object) -> int:
     )  # fmt: skip
     experts = whole(within(text, "num_local_experts"), usual)
     ffn = (experts + 1) * hidden + 3 * hidden * (experts * routed + shared)
-    count = _decoder(text, ffn, {"num_hidden_layers": 20, "num_key_value_heads": 2}) + 2 * words * hidden
+    ends = (1 if within(config, "tie_word_embeddings") is True else 2) * words * hidden
+    count = _decoder(text, ffn, {"num_hidden_layers": 20, "num_key_value_heads": 2}) + ends
     seen = whole(within(config, "thinker_hidden_size"), 2048)
     count += 2 * (matrix(inner, seen) + matrix(hidden, inner))
     width, wide = whole(within(predictor, "hidden_size"), 1024), whole(within(predictor, "intermediate_size"), 3072)

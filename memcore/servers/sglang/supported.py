@@ -28,7 +28,7 @@ ABSENT = frozenset((
     *("squeezebert", "swin", "swinv2", "switch_transformers", "t5", "t5gemma", "t5gemma2", "tapas", "trocr"),
     *("udop", "umt5", "unispeech", "unispeech-sat", "vila1_5", "vilt", "vision-encoder-decoder"),
     *("vision-text-dual-encoder", "visual_bert", "voxtral_realtime_text", "wav2vec2", "wav2vec2-bert"),
-    *("wav2vec2-conformer", "wavlm", "xglm", "xlm", "xlnet", "xlstm", "yoso", "zamba", "zamba2"),
+    *("wav2vec2-conformer", "wavlm", "xglm", "xlm", "xlnet", "xlstm", "yoso", "zamba", "zamba2", "arctic"),
 ))  # fmt: skip
 """Types that no class of the registry runs, and whose classes in transformers have no attention to replace, or generate
 frames of several codes (CSM) or of an image, or read sounds alone and are trained by CTC; pairs of an encoder and a

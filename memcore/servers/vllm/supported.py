@@ -45,7 +45,7 @@ UNTIL: Mapping[str, str] = {
     "phi3small": "0.9.2",
     **dict.fromkeys(("qwen", "baichuan", "xverse", "internlm"), "0.23.0"),
     **dict.fromkeys(("grok-1", "grok-2"), "0.24.0"),
-    "mpt": "0.28.0",
+    **dict.fromkeys(("arctic", "mpt"), "0.28.0"),
 }
 """The last release that has a type: later ones name it."""
 
