@@ -1056,7 +1056,7 @@ def test_layers_without_attention_leave_prompts_uncaptured(family, number, major
     ],
 )
 def test_windows_have_a_pool_of_their_own_where_they_are_listed(family, number, apart):
-    layers = CacheSpec("full", 4096), CacheSpec("sliding", 4096, window=512)
+    layers = CacheSpec(kind="full", bytes=4096), CacheSpec(kind="sliding", bytes=4096, window=512)
     kept = pooled(SimpleNamespace(raw={"model_type": family}), layers, number)
     assert [each.kind for each in kept] == ["full", "sliding" if apart else "full"]
 
