@@ -17,7 +17,7 @@ _EVER = (10**3,)
 _LISTED, _LATER, _LAST, _NEWER = ((since, _EVER) for since in ((0, 5, 9), (0, 5, 12), (0, 5, 15), (0, 5, 18)))
 _POOLED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     **dict.fromkeys(("gemma3", "gemma3_text", "gemma3n", "gemma3n_text"), ((0, 4, 10), (0, 5))),
-    **dict.fromkeys(("gpt_oss", "mimo_v2", "mimo_v2_flash", "step3p5"), _LISTED),
+    **dict.fromkeys(("llama4", "gpt_oss", "mimo_v2", "mimo_v2_flash", "step3p5"), _LISTED),
     **dict.fromkeys(("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"), _LATER),
     **dict.fromkeys(("deepseek_v4", "laguna"), _LATER),
     "step3p7": _LAST,
@@ -27,9 +27,12 @@ _POOLED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 
 
 def pooled(basics: Basics, parts: Sequence[CacheSpec], number: tuple[int, ...]) -> tuple[CacheSpec, ...]:
-    """Return what layers cache, those with windows as long as others where they share one pool with these."""
+    """Return what layers cache, those with windows as long as others where they share one pool with these.
+
+    Chunks of Llama 4 are windows of the pool (`attention_chunk_size`), which otherwise stay whole.
+    """
     if _has_pool(str(basics.raw.get("model_type")), number):
-        return tuple(parts)
+        return tuple(replace(part, kind="sliding") if part.kind == "chunked" else part for part in parts)
     return tuple(replace(part, kind="full", window=0) if part.kind == "sliding" else part for part in parts)
 
 
