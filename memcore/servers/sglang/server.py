@@ -138,7 +138,8 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     slots = checked = 0
     pools = compressed(job, stage, chosen.number, chosen.sequences)
     if chosen.fraction is not None and job.capacity is not None:
-        available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in [*weights, *loras, *_hosted(job)])
+        free = _free(job) - sum(entry.bytes for entry in _hosted(job))
+        available = int(chosen.fraction * free) - sum(entry.bytes for entry in [*weights, *loras])
         available -= kept_for_pictures(job.basics, chosen.number) + _left_behind(job, chosen.number)
         rest, state = available, _state(parts)
         if state and pools is None:
