@@ -1094,6 +1094,26 @@ def test_symmetric_memory_ahead(flags, more):
     assert (sizes["results in symmetric memory"], sizes["workspace of attention"]) == (more, 384 * MiB)
 
 
+@pytest.mark.parametrize(
+    ("accelerator", "version", "counted", "beyond"),
+    [
+        ("h200-sxm-141gb", "0.5.9", 708, 80),
+        ("h200-sxm-141gb", "0.5.18", 788, 0),
+        ("b200", "0.5.9", 708, 80),
+        ("b200", "0.5.12", 708, 0),
+        ("mi355x", "0.5.9", 708, 80),
+        ("mi355x", "0.5.18", 708, 0),
+    ],
+)
+def test_rows_of_sparse_attention_have_scales(accelerator, version, counted, beyond):
+    """GLM-5's 78 layers: 576 of fp8, 132 of the indexer, and 16 of scales with 64 of positions in 16 bits."""
+    hardware, ranks = {"accelerator": accelerator, "num_gpus": 8}, {"tensor_parallel_size": 8}
+    cache = {"kv_cache_dtype": "fp8"}
+    found = serve("zai-org/GLM-5-FP8", "sglang", cache, hardware=hardware, parallelism=ranks, version=version)
+    scales = [each.bytes for each in found.ledger.entries if each.title == "scales of the token pool"]
+    assert (found.pool.bytes_each, sum(scales)) == (78 * counted, 78 * beyond * found.pool.tokens)
+
+
 @pytest.mark.parametrize(("version", "groups"), [("0.5.5", 8), ("0.5.6", 1)])
 def test_sparse_attention_was_always_data_parallel(version, groups):
     hardware, ranks = {"accelerator": "h200-sxm-141gb", "num_gpus": 8}, {"tensor_parallel_size": 8}

@@ -23,11 +23,11 @@ from memcore.servers.sglang.exchange import UNQUANTIZED, exchanged, symmetric
 from memcore.servers.sglang.experts import kept_scales, left_behind, received, redundant
 from memcore.servers.sglang.fraction import COUNTS_DRAFTS, OF_AITER
 from memcore.servers.sglang.graphs import fused_sums, graphs
-from memcore.servers.sglang.indexers import spare_keys
 from memcore.servers.sglang.options import NEWEST, Options, options
 from memcore.servers.sglang.positions import too_long
 from memcore.servers.sglang.requests import places, running
 from memcore.servers.sglang.rotations import stretches, turned
+from memcore.servers.sglang.scaled_rows import cached, uncounted
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.sglang.states import Division, divide
 from memcore.servers.sglang.towers import kept_for_pictures
@@ -132,7 +132,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     weights += [*kept_scales(job, weights), *left_behind(job, chosen.expert_kernels, chosen.number, stage)]
     weights += redundant(job, weights)
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
-    parts = (*pooled(job.basics, parts, chosen.number), *spare_keys(job, stage, chosen.number))
+    parts = (*pooled(job.basics, parts, chosen.number), *cached(job, stage, chosen.number))
     loras = list(adapters(job, chosen, stage))
     available = tokens = None
     slots = checked = 0
@@ -264,12 +264,14 @@ def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | Non
         )
     if tokens and rank.compressed is not None:
         entries += rank.compressed.entries(tokens, chosen.window_ratio)
+    beyond = list(uncounted(job, rank.stage, number, tokens)) if tokens else []
+    entries += beyond
     count = job.basics.layout.tensor * job.basics.layout.data
     return RankBudget(
         name="",
         count=count,
         ledger=ledger(entries),
-        available=rank.available,
+        available=None if rank.available is None else rank.available + sum(each.bytes for each in beyond),
         uncertain=rank.uncertain,
         spread=spread(entries),
     )
