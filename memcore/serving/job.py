@@ -19,6 +19,7 @@ from memcore.config.schema import Setting
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import USUAL_STACKS, Accelerator
+from memcore.memory.ledger import Range
 from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model, for_serving, identified, listed_name
 from memcore.networks.network import Model
@@ -154,8 +155,8 @@ class Server:
     described: tuple[Fraction, Fraction] = (Fraction(6, 1000), Fraction(6, 1000))
     """How much less and how much more weights are in known start-up logs, where the checkpoint is described: what
     loading rounds up, repacks and keeps in addition."""
-    seems: Callable[[ServingJob], tuple[int, int]] | None = None
-    """How many bytes less and more its log can say besides, as it reads them off what the GPU has free."""
+    seems: Callable[[ServingJob], Range] | None = None
+    """How many bytes more its log says besides, or fewer, as it reads them off what the GPU has free."""
     state_dtype: str | None = None
     """Of recurrent states where the checkpoint says nothing; None: the model's."""
     states_in: Setting[str] | None = None

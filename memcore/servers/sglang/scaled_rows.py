@@ -43,7 +43,7 @@ def uncounted(job: ServingJob, stage: Stage, number: tuple[int, ...], tokens: in
 def scales(job: ServingJob, stage: Stage, number: tuple[int, ...]) -> tuple[CacheSpec, ...]:
     """Return an fp32 scale for each 128 of a row, and a second byte of each rotated element."""
     sizes = job.basics.sizes
-    if "j" not in sizes or not _scaled(job.basics.accelerator, number):
+    if not {"j", "lk"} <= set(sizes) or not _scaled(job.basics.accelerator, number):
         return ()
     spec = CacheSpec(kind="latent", bytes=4 * (sizes["lk"] // 128) + sizes["r"], shape=("c",), title="scales")
     row = sizes["lk"] + sizes["r"]

@@ -328,18 +328,20 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     return [*kept, *peak, *captured, *fused, *sent, *apart]
 
 
-_KERNELS, _SHARED = 140 * MiB, (int(2.5 * GiB), int(3.4 * GiB))
-"""Kernels that loading needs, fitted to 21 logs (19 have at most 126 MiB more than the checkpoint), and what the host's
-processes give back or take meanwhile where they share the GPU's memory, fitted to eight: -1.6 to 0.9 GiB with weights
-in 16 bits, 1.4 to 3.3 with quantized ones."""
+_KERNELS, _SHARED = Range(0, 50 * MiB, 140 * MiB), Range(-int(2.5 * GiB), 0, int(3.4 * GiB))
+"""Kernels that loading needs, fitted to 45 logs of weights in 16 bits and fp8 (-1 to 139 MiB more than the checkpoint,
+53 in the middle, and as much of 0.5B as of 32B), and what the host's processes give back or take meanwhile where they
+share the GPU's memory, fitted to eight: -1.6 to 0.9 GiB with weights in 16 bits, 1.4 to 3.3 with quantized ones."""
 
 
-def _free_before_and_after(job: ServingJob) -> tuple[int, int]:
-    """How much less and how much more weights can seem, which SGLang reads by what is free before and after."""
+def _free_before_and_after(job: ServingJob) -> Range:
+    """How many bytes more weights seem, which SGLang reads by what is free before and after."""
     if integrated(job.accelerator):
         return _SHARED
-    more = _MORE if job.basics.model.network.family == _UNEXPLAINED else _KERNELS
-    return (_DESKTOP, max(_DESKTOP, more)) if desktop(job.accelerator) else (0, more)
+    more = _MORE if job.basics.model.network.family == _UNEXPLAINED else _KERNELS.high
+    if desktop(job.accelerator):
+        return Range(-_DESKTOP, _KERNELS.expected, max(_DESKTOP, more))
+    return Range(_KERNELS.low, _KERNELS.expected, more)
 
 
 def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | None) -> Pool | None:
