@@ -546,6 +546,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "learning rate, schedule or seed: no effect on tensor sizes": ("学习率、调度或随机种子：不影响张量大小"),
     "data and tokenization before batching": "组成批次之前的数据与分词",
     "logs, checkpoints on disk, and profiles": "日志、磁盘上的 checkpoint 与性能分析",
+    "which allocator hands out memory, not how much of it": "由哪个分配器分配显存，不影响用量",
     "evaluation and generation between steps, or sampling of single tokens": (
         "步与步之间的评测与生成，或单个 token 的采样"
     ),

@@ -171,6 +171,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "all2all_backend needs no memory without data and expert parallelism": (
         "没有数据并行加专家并行时，all2all_backend 不占显存"
     ),
+    "vLLM has both engines from 0.8 to 0.10 alone": "vLLM 只在 0.8 到 0.10 有两种引擎",
     'found {value}, with which vLLM does not start: "failed to convert the KV cache specs to one unified type"': (
         "为 {value}，此时 vLLM 无法启动：“failed to convert the KV cache specs to one unified type”"
     ),

@@ -145,6 +145,9 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     else:
         outside += counts
     outside += connecting(job, chosen, stage)
+    if chosen.facts.late_adapters:
+        outside += [replace(each, category=WORKSPACES) for each in weights if each.category == ADAPTERS]
+        weights = [each for each in weights if each.category != ADAPTERS]
     estimated = []
     if capture.estimated is not None and chosen.graphs_inside:
         estimated.append(observed("captured graphs", "CUDA graphs", capture.estimated, "", ""))
