@@ -476,7 +476,7 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
         found = {"--model-path": found["*"], **found}
     normalized = _named(found, "SGLang", "--model-path")
     if _DECODING in normalized:  # whose tables captured graphs read
-        normalized.setdefault(_OF_PROMPTS, normalized.get(_ATTENTION, "auto"))
+        normalized.setdefault("--prefill-attention-backend", normalized.get(_ATTENTION, "auto"))
         normalized[_ATTENTION] = normalized.pop(_DECODING)
     cache = str(normalized.get("--kv-cache-dtype"))
     if cache in _SGLANG_CACHES:
@@ -514,7 +514,6 @@ def _proposed(normalized: dict[str, Any]) -> Normalized:
 
 
 _ATTENTION, _DECODING = "--attention-backend", "--decode-attention-backend"
-_OF_PROMPTS = "--prefill-attention-backend"
 _GROUPS = ("--attn-dp-size", "--attention-data-parallel-size")
 _EP = ("--ep-size", "--ep", "--expert-parallel-size")
 _ALL_TO_ALL, _EXPERTS = "--moe-a2a-backend", "*experts"
