@@ -112,9 +112,6 @@ def options(read: Defaults, basics: Basics) -> Options:
         fraction = read.take(
             SglangSettings.mem_fraction_static, derived, "SGLang's rule, by GPU, chunk size and CUDA graphs"
         )
-    if fraction is not None and number < ASKED_OR_NOT:
-        fraction *= fraction_left(basics, number)
-    kept = fraction is not None and gives_to_aiter(basics, number)
     compresses = basics.model.network.family == FAMILY
     page = read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1
     told = read.take(SglangSettings.attention_backend, AUTO)
@@ -122,7 +119,7 @@ def options(read: Defaults, basics: Basics) -> Options:
     told = read.given(SglangSettings.prefill_attention_backend) or told
     prompts = attends(basics.model, basics, OTHER_NAMES.get(told, told), number)
     return Options(
-        fraction=AITER_SHARE * fraction if kept and fraction is not None else fraction,
+        fraction=None if fraction is None else _left(fraction, basics, number),
         chunk=tokens_at_once(read, basics, max(chunk // apart, 1), requests or graphs),
         graphs=graphs if requests is None else min(graphs, requests),
         sizes=read.given(SglangSettings.cuda_graph_sizes),
@@ -150,6 +147,12 @@ def options(read: Defaults, basics: Basics) -> Options:
         ahead=_ahead(read, number),
         prompt_attention=prompts if prompts != kernels else None,
     )
+
+
+def _left(fraction: float, basics: Basics, number: tuple[int, ...]) -> float:
+    """Return what a tower and AITER's attention leave of a fraction, whoever gave it."""
+    of_tower = fraction_left(basics, number) if number < ASKED_OR_NOT else 1.0
+    return fraction * of_tower * (AITER_SHARE if gives_to_aiter(basics, number) else 1.0)
 
 
 _PREALLOCATES, _AHEAD = (0, 5, 9), 4.0
