@@ -133,7 +133,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         captures=captures_decoding(read),
         deepep=read.take(SglangSettings.deepep_mode, "auto") if sends(read, basics) == "deepep" else None,
         slots=sends(read, basics) == "flashinfer",
-        aiter=kept,
+        aiter=fraction is not None and gives_to_aiter(basics, number),
         requests=requests,
         slots_each=_slots_each(read, basics, number),
         sequences=requests or SEQUENCES,
