@@ -221,18 +221,18 @@ builds that had been assumed."""
 def test_servers_unseen():
     """Files with drafting layers have these though none is asked for; which mix a file has is not known.
 
-    Open: 3 GiB of Nemotron-3 Super's weights on four GB10, which what a file of that name stores does not explain; the
-    start was refused for its drafting layer, and its outcome alone is judged.
+    Of all 32 readings the median is 2.3 % off. SGLang's are further off than llama.cpp's, as five of its eight are of GB10,
+    where what is free is the host's memory. Open: 3.3 GiB that loading Nemotron-3 Super's NVFP4 leaves taken on each of four
+    (it is as much on one), twice what its scales have; a start next to another server shows 10 GiB more of the same files.
     """
     check_written_down(UNSEEN, 41)
     results = predicted("servers_unseen")
     assert all(each.predicted is not None for each in results)
-    known = [each for each in results if "nemotron3-super" not in each.id]
-    errors = sorted(abs(each.error) for each in known if each.error is not None and each.verdict is None)
-    assert median(errors) < 0.02
-    assert errors[int(0.8 * len(errors))] < 0.16
-    ranged = [each for each in known if each.inside is not None and each.verdict is None]
-    assert fmean(bool(each.inside) for each in ranged) >= 0.85
+    found = [each for each in results if each.error is not None and each.verdict is None]
+    assert sorted(abs(each.error) for each in found)[int(0.8 * len(found))] < 0.16
+    assert fmean(bool(each.inside) for each in found if each.inside is not None) >= 0.85
+    assert median(abs(each.error) for each in found) < 0.024
+    assert median(abs(each.error) for each in found if "sglang" not in each.id) < 0.02
     assert {each.verdict for each in results if each.verdict is not None} == {"right"}
 
 
@@ -891,7 +891,7 @@ predicted. First predictions: three readings were refused (GLM-5.3-Flash with dr
 the 90th percentile 22 %, and 13 were in their range. What was found: DeepSeek-V4's pools are not shared out between
 tokens and recurrent states (every one had half its tokens), its base models are in fp8, scales of NVFP4 have their
 room since 0.5.1, GLM-5.3-Flash drafts, and contexts have tables in graphs and next to the pool: then all are answered,
-the median is 6.8 % and 17 are in their range. Open: tokens of GLM-5.3-Flash, whose slots of states are 1 % off, unsloth's
+the median is 6.8 % and 18 are in their range. Open: tokens of GLM-5.3-Flash, whose slots of states are 1 % off, unsloth's
 NVFP4 form of Qwen3.6-27B, and 19 GB of DeepSeek-V4-Pro on four B300."""
 
 
@@ -901,7 +901,7 @@ def test_later_starts_of_sglang():
     found = [each for each in results if each.error is not None and each.verdict is None]
     assert len(found) == 24
     assert median(abs(each.error) for each in found) < 0.08
-    assert sum(bool(each.inside) for each in found) == 17
+    assert sum(bool(each.inside) for each in found) == 18
     certain = {each["id"] for each in LATER_STARTS if each["confidence"] != "low"}
     assert all(each.inside for each in found if each.id in certain)
     assert [each.verdict for each in results if each.verdict is not None] == ["right"]
@@ -925,5 +925,47 @@ def test_newer_starts():
     assert len(found) == 15
     assert median(abs(each.error) for each in found) < 0.007
     assert max(abs(each.error) for each in found) < 0.015
+    assert all(each.inside for each in found)
+    assert {each.verdict for each in results if each.verdict is not None} == {"right"}
+
+
+STARTS_SEARCHED_FOR = truth("sglang2_blind")
+"""20 readings and seven outcomes of 12 starts of SGLang 0.4.0 to 0.5.15 found in issues, written down before they were
+predicted. First predictions: the median was 3.2 % off, the 90th percentile 17 %, and 14 were in their range; the four
+with high confidence were 4.5 to 26 % off; six outcomes were right and one was too careful. What was found: layers with
+sliding windows have a pool of their own in listed models and releases only, Gemma 3 had no tables of cosines, a tower
+took a share even of a fraction that was given before 0.4.9, and slots of adapters come after the reading of weights.
+Open: a decode server of R1 on GB300 with 13 GiB less than its twin of prompts, and 4 GB in WSL."""
+
+
+def test_starts_searched_for():
+    """The server that only decodes is the one out of its range, the GPU of 4 GB in WSL the one that starts though."""
+    check_written_down(STARTS_SEARCHED_FOR, 27)
+    results = predicted("sglang2_blind")
+    found = [each for each in results if each.error is not None and each.verdict is None]
+    certain = {each["id"] for each in STARTS_SEARCHED_FOR if each["confidence"] == "high"}
+    assert len(found) == 20
+    assert median(abs(each.error) for each in found) < 0.015
+    assert max(abs(each.error) for each in found if each.id in certain) < 0.02
+    assert {each.id.split("-0.5.15-")[-1] for each in found if not each.inside} == {
+        f"r1-nvfp4-v2-decode-tp4-gb300-{each}" for each in ("kv", "tokens")
+    }
+    assert sorted(each.verdict for each in results if each.verdict is not None) == ["right"] * 6 + ["too careful"]
+
+
+MORE_STARTS_SEARCHED_FOR = truth("sglang2_second_blind")
+"""Eleven readings and five outcomes of seven starts more. First predictions: the median was 8.4 % off, the worst 117 %, and
+ten were in their range; the outcomes were right. What was found: the fraction is taken of what the host's processes leave
+of a GB10's memory, sparse attention's rows in fp8 have scales, and kernels take 50 MiB of what weights seem. Open: 0.7 GiB
+that loading Gemma 4 in int4 leaves behind before 0.5.19, which halve the pool of a GPU of 12 GB."""
+
+
+def test_more_starts_searched_for():
+    check_written_down(MORE_STARTS_SEARCHED_FOR, 16)
+    results = predicted("sglang2_second_blind")
+    found = [each for each in results if each.error is not None and each.verdict is None]
+    assert len(found) == 11
+    assert median(abs(each.error) for each in found) < 0.03
+    assert {each.id for each in found if abs(each.error) > 0.12} == {"sglang2-0.5.14-gemma4-12b-qat-3060-80-tokens"}
     assert all(each.inside for each in found)
     assert {each.verdict for each in results if each.verdict is not None} == {"right"}

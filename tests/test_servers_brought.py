@@ -81,6 +81,11 @@ READ = {
         "inference.max_loras": 8, "inference.max_lora_rank": 64, "engine.lora_target_modules": ["q_proj", "v_proj"],
         "engine.cuda_graph_max_bs": 8, "engine.cuda_graph_sizes": 3, "engine.prefill_cuda_graph": False,
         "engine.attention_backend": "fa3", "engine.enable_symm_mem": True},
+    "SGLANG_SYMM_MEM_PREALLOC_GB_SIZE=2 sglang serve org/m --enable-symm-mem --decode-attention-backend flashinfer"
+    """ --attention-backend fa3 --cuda-graph-config '{"decode": {"bs": [1, 64]}, "prefill": {"backend": "disabled"}}'""": {
+        "engine.symm_mem_prealloc": 2, "engine.attention_backend": "flashinfer",
+        "engine.prefill_attention_backend": "fa3", "engine.cuda_graph_max_bs": 64, "engine.cuda_graph_sizes": 2,
+        "engine.prefill_cuda_graph": False},
     "sglang serve org/m --max-lora-rank 64 --cuda-graph-backend-prefill tc_piecewise --cuda-graph-max-bs-prefill 2048": {
         "inference.max_loras": None, "engine.prefill_cuda_graph": True, "engine.prefill_graph_tokens": 2048},
     "llama-server --hf-repo a/b-GGUF --hf-file b-q8_0.gguf -c 512": {"inference.quantization": "q8_0"},

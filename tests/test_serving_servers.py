@@ -1,13 +1,18 @@
 """Budgets of servers: vLLM's identity and its releases, SGLang's fraction, TensorRT-LLM's rest, and generation by hand."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from memcore import Config, estimate
 from memcore.config.texts import from_texts
 from memcore.errors import ConfigError
+from memcore.servers.sglang.phases import finds_attention
+from memcore.servers.sglang.windows import pooled
 from memcore.servers.vllm.graphs import captured
 from memcore.servers.vllm.options import Options
 from memcore.servers.vllm.versions import facts, second_runner
+from memcore.serving.cache import CacheSpec
 from memcore.serving.server_weights import cached_layers
 from memcore.serving.stages import stages
 from memcore.units import GiB, MiB
@@ -1023,6 +1028,92 @@ def test_groups_of_data_parallel_attention(flags, dense, shared, head):
     reserved = 512 + 1.5 * 16384 + 1024 + 512 * (2 + 4 * 4.5) + (2048 if shared == 1 else 0)
     # TensorRT-LLM's kernels attend, with which no prompts are captured.
     assert found.job.options.fraction == round(1 - reserved / (found.job.capacity // MiB), 3)
+
+
+@pytest.mark.parametrize(
+    ("family", "number", "major", "found"),
+    [
+        ("qwen3_moe", (0, 5, 23), 9, True),
+        ("lfm2", (0, 5, 12), 9, False),
+        ("nemotron_h", (0, 5, 18), 9, True),
+        ("nemotron_h", (0, 5, 21), 12, False),
+        ("nemotron_h", (0, 5, 23), 12, True),
+        ("nemotron_h", (0, 5, 23), 9, False),
+    ],
+)
+def test_layers_without_attention_leave_prompts_uncaptured(family, number, major, found):
+    basics = SimpleNamespace(raw={"model_type": family}, accelerator=SimpleNamespace(major=major))
+    assert finds_attention(basics, number) == found
+
+
+@pytest.mark.parametrize(
+    ("family", "number", "apart"),
+    [
+        ("gemma2", (0, 4, 10), False),
+        ("gemma3_text", (0, 4, 9), False),
+        ("gemma3_text", (0, 4, 10), True),
+        ("gemma3_text", (0, 5, 23), False),
+        ("gpt_oss", (0, 5, 6), False),
+        ("gpt_oss", (0, 5, 9), True),
+        ("llama4", (0, 5, 6), False),
+        ("llama4", (0, 5, 9), True),
+    ],
+)
+def test_windows_have_a_pool_of_their_own_where_they_are_listed(family, number, apart):
+    kind = "chunked" if family == "llama4" else "sliding"
+    layers = CacheSpec(kind="full", bytes=4096), CacheSpec(kind=kind, bytes=4096, window=512)
+    kept = pooled(SimpleNamespace(raw={"model_type": family}), layers, number)
+    assert ("sliding" in {each.kind for each in kept}) == apart
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "flags", "room"),
+    [
+        ("h200-sxm-141gb", {}, 58 * 256 * (2 * 256 * 448 + 7168 * 16)),
+        ("h200-sxm-141gb", {"version": "0.5.12"}, 0),
+        ("b200", {}, 0),
+        ("b200", {"moe_runner_backend": "marlin"}, 58 * 256 * (2 * 256 * 448 + 7168 * 16)),
+    ],
+)
+def test_room_that_marlin_leaves_for_scales(accelerator, flags, room):
+    """DeepSeek-R1 in NVFP4 on eight GPUs: an eighth of each of 256 experts, a scale for 16 elements."""
+    hardware, ranks = {"accelerator": accelerator, "num_gpus": 8}, {"tensor_parallel_size": 8}
+    found = serve("nvidia/DeepSeek-R1-0528-NVFP4-v2", "sglang", hardware=hardware, parallelism=ranks, **flags)
+    assert sum(each.bytes for each in found.ledger.entries if str(each.title).startswith("unused swizzled")) == room
+
+
+@pytest.mark.parametrize(
+    ("flags", "more"),
+    [({}, 4 * GiB), ({"symm_mem_prealloc": 6}, 6 * GiB), ({"version": "0.5.6"}, 2 * 512 * MiB)],
+)
+def test_symmetric_memory_ahead(flags, more):
+    """FlashInfer attends to prompts and has its workspace next to FlashAttention, which has none."""
+    found = serve(
+        "llama-3.1-8b", "sglang", hardware={**H100, "num_gpus": 2}, parallelism={"tensor_parallel_size": 2},
+        enable_symm_mem=True, prefill_attention_backend="flashinfer", **flags,
+    )  # fmt: skip
+    sizes = {str(each.title): each.bytes for each in found.ledger.entries if each.category == "workspaces"}
+    assert (sizes["results in symmetric memory"], sizes["workspace of attention"]) == (more, 384 * MiB)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "version", "counted", "beyond"),
+    [
+        ("h200-sxm-141gb", "0.5.9", 708, 80),
+        ("h200-sxm-141gb", "0.5.18", 788, 0),
+        ("b200", "0.5.9", 708, 80),
+        ("b200", "0.5.12", 708, 0),
+        ("mi355x", "0.5.9", 708, 80),
+        ("mi355x", "0.5.18", 708, 0),
+    ],
+)
+def test_rows_of_sparse_attention_have_scales(accelerator, version, counted, beyond):
+    """GLM-5's 78 layers: 576 of fp8, 132 of the indexer, and 16 of scales with 64 of positions in 16 bits."""
+    hardware, ranks = {"accelerator": accelerator, "num_gpus": 8}, {"tensor_parallel_size": 8}
+    cache = {"kv_cache_dtype": "fp8"}
+    found = serve("zai-org/GLM-5-FP8", "sglang", cache, hardware=hardware, parallelism=ranks, version=version)
+    scales = [each.bytes for each in found.ledger.entries if each.title == "scales of the token pool"]
+    assert (found.pool.bytes_each, sum(scales)) == (78 * counted, 78 * beyond * found.pool.tokens)
 
 
 @pytest.mark.parametrize(("version", "groups"), [("0.5.5", 8), ("0.5.6", 1)])

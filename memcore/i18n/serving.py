@@ -176,6 +176,7 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
     "logits": "logits",
     "pool of blocks": "块池",
     "token pool": "token 池",
+    "scales of the token pool": "token 池的缩放系数",
     "block tables": "块表",
     "counts of generated tokens": "各 token 的已生成次数",
     "mask of prompt tokens": "提示词 token 的掩码",

@@ -476,6 +476,7 @@ def _sglang(found: Mapping[str, Any]) -> Normalized:
         found = {"--model-path": found["*"], **found}
     normalized = _named(found, "SGLang", "--model-path")
     if _DECODING in normalized:  # whose tables captured graphs read
+        normalized.setdefault("--prefill-attention-backend", normalized.get(_ATTENTION, "auto"))
         normalized[_ATTENTION] = normalized.pop(_DECODING)
     cache = str(normalized.get("--kv-cache-dtype"))
     if cache in _SGLANG_CACHES:
@@ -624,7 +625,7 @@ VLLM = Tool(
 _RENAMED = frozenset({
     SglangSettings.mamba_ssm_dtype, SglangSettings.mamba_radix_cache_strategy, SglangSettings.cuda_graph_max_bs,
     SglangSettings.deepep_dispatch_tokens, SglangSettings.cuda_graph_sizes, SglangSettings.prefill_cuda_graph,
-    SglangSettings.prefill_graph_tokens,
+    SglangSettings.prefill_graph_tokens, SglangSettings.symm_mem_prealloc,
 })  # fmt: skip
 """Settings that SGLang has under other names, or in other words."""
 
@@ -669,6 +670,7 @@ SGLANG = Tool(
         Key(path=SglangSettings.prefill_graph_tokens, name=captured_flags.LONGEST),
         Key(path=Inference.max_loras, name=_BATCH_SLOTS[0]),
         Key(path=Inference.max_lora_rank, name=_BATCH_SLOTS[1]),
+        Key(path=SglangSettings.symm_mem_prealloc, name="*env.SGLANG_SYMM_MEM_PREALLOC_GB_SIZE"),
         Key(path=SglangSettings.deepep_dispatch_tokens, name="*env.SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK"),
         *(each for each in _own(SglangSettings, "") if each.path not in _RENAMED),
         Key(path=ServerSettings.enable_expert_parallel, name=_EXPERTS),

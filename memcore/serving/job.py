@@ -19,6 +19,7 @@ from memcore.config.schema import Setting
 from memcore.config.settings import Config
 from memcore.errors import ConfigError, UnsupportedError
 from memcore.hardware import USUAL_STACKS, Accelerator
+from memcore.memory.ledger import Range
 from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model, for_serving, identified, listed_name
 from memcore.networks.network import Model
@@ -154,8 +155,8 @@ class Server:
     described: tuple[Fraction, Fraction] = (Fraction(6, 1000), Fraction(6, 1000))
     """How much less and how much more weights are in known start-up logs, where the checkpoint is described: what
     loading rounds up, repacks and keeps in addition."""
-    seems: Callable[[ServingJob], tuple[int, int]] | None = None
-    """How many bytes less and more its log can say besides, as it reads them off what the GPU has free."""
+    seems: Callable[[ServingJob], Range] | None = None
+    """How many bytes more its log says besides, or fewer, as it reads them off what the GPU has free."""
     state_dtype: str | None = None
     """Of recurrent states where the checkpoint says nothing; None: the model's."""
     states_in: Setting[str] | None = None
@@ -164,8 +165,8 @@ class Server:
     """A convolution's state has room for the tokens that are proposed (vllm, mamba_utils.py, `num_spec`)."""
     pools_every_layer: bool = False
     """Its cache has room for layers that read another layer's keys and values (Gemma 3n, 4)."""
-    logs_draft_apart: bool = False
-    """The weights that it reports are the target's; what proposes tokens has a line of its own."""
+    logs_apart: tuple[str, ...] = ()
+    """What the weights that it reports leave out: what proposes tokens, or adapters, which have lines of their own."""
     shortens: bool = False
     """It starts with less room than the longest sequence takes, and takes shorter ones."""
     reads_cache_format: Callable[[Defaults, str], bool] | None = None

@@ -38,14 +38,15 @@ def _of_first(*categories: str) -> Callable[[ServingEstimate], Range]:
 
 
 def _weights(found: ServingEstimate) -> Range:
-    categories = [each for each in _LOADED if each != "draft model" or not found.job.server.logs_draft_apart]
+    categories = [each for each in _LOADED if each not in found.job.server.logs_apart]
     own = _together(found.ranks[0].ledger, *categories)
     server = found.job.server
-    besides = (0, 0) if server.seems is None else server.seems(found.job)
+    seen = Range(0, 0, 0) if server.seems is None else server.seems(found.job)
     less, more = (
-        max(int(own.expected * share), _SMALL, each) for share, each in zip(server.described, besides, strict=True)
+        max(int(own.expected * share), _SMALL, each)
+        for share, each in zip(server.described, (-seen.low, seen.high), strict=True)
     )
-    return Range(own.low - less, own.expected, own.high + more)
+    return Range(own.low - less, own.expected + seen.expected, own.high + more)
 
 
 def _activations(found: ServingEstimate) -> Range:

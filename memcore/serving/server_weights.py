@@ -36,6 +36,7 @@ def rank_weights(
     blocks: bool = True,
     whole: int | None = None,
     tables: str | None = None,
+    stretched: bool = True,
     directions: int = 1,
     deep: int = 0,
     tile: int = 64,
@@ -46,7 +47,8 @@ def rank_weights(
     """Return what loading takes.
 
     `blocks`: as PyTorch's allocator counts it, which splits blocks of expandable segments to 512 bytes; `whole`: the
-    size from which these are not split; `tables`: the dtype of cosines and sines; `directions`: how many times longer
+    size from which these are not split; `tables`: the dtype of cosines and sines, `stretched`: whether
+    scaled positions make them longer; `directions`: how many times longer
     these are where positions have three directions; `deep`: tokens of buffers for what inner layers of a tower see;
     `tile`: bytes in which Triton's kernels for Hopper swizzle a row of MXFP4, 0 where Marlin runs; `towers`: whether
     towers are loaded; `products`: whether latent attention keeps products of its matrices; `packs`: how the server's
@@ -57,7 +59,8 @@ def rank_weights(
     if basics.stored is not None and basics.stored.format.name == "mxfp4":
         kept = (each for each in entries if "mxfp4" not in each.title or ".experts." not in each.module)
         entries = [*kept, *_mxfp4(job, stage, tile, packs)]
-    entries += _tables(job, stage, tables or basics.dtype, directions if _in_three_directions(job) else 1)
+    times = directions if _in_three_directions(job) else 1
+    entries += _tables(job, stage, tables or basics.dtype, times, stretched=stretched)
     entries += _deep(job, stage, deep) if towers else []
     entries += _absorbed(job, stage)
     entries += _multiplied(job, stage) if products else []
@@ -160,7 +163,7 @@ def _deep(job: ServingJob, stage: Stage, tokens: int) -> Iterator[Entry]:
         yield tensor("per_layer_embeddings", CATEGORY, ("T", "layers", "width"), size, sizes, source)
 
 
-def _tables(job: ServingJob, stage: Stage, dtype: str, times: int) -> Iterator[Entry]:
+def _tables(job: ServingJob, stage: Stage, dtype: str, times: int, *, stretched: bool) -> Iterator[Entry]:
     """Cosines and sines of every position, one table for each kind of rotation."""
     basics = job.basics
     positions = times * max(basics.model.sizes["P"], basics.max_model_len)
@@ -173,7 +176,7 @@ def _tables(job: ServingJob, stage: Stage, dtype: str, times: int) -> Iterator[E
             elif mixer.rotary != "none":
                 found[mixer.table] = measure(mixer.heads.rotated, basics.sizes), dtype
     for table, (width, own) in found.items():
-        sizes = {"P": int(positions * _stretch(basics.raw, table)), "r": width}
+        sizes = {"P": int(positions * (_stretch(basics.raw, table) if stretched else 1)), "r": width}
         name = f"rotary_emb.cos_sin_cache ({table})"
         yield tensor("cosines and sines", CATEGORY, ("P", "r"), BYTES[own], sizes, _ROPE, module=name)
 

@@ -264,7 +264,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "FlashInfer's workspace": "FlashInfer 的工作区",
     "newer releases of NCCL round up to 2 MiB": "较新的 NCCL 向上取整到 2 MiB",
     "small and larger results": "小的与较大的结果",
-    "two at a time": "同时两个",
+    "two at a time, or what is allocated ahead": "同时两个，或预先分配的部分",
     "adapters are not read: all linear layers": "不读取适配器：按所有线性层计算",
     "no source states their size": "没有来源说明其大小",
     "the server's default on such a GPU": "服务在这种 GPU 上的默认值",

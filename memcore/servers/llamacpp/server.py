@@ -18,7 +18,7 @@ from memcore.config.hardware import Hardware
 from memcore.config.knobs import Knob
 from memcore.config.schema import Setting
 from memcore.errors import UnsupportedError
-from memcore.memory.ledger import Entry
+from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message, joined
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention
@@ -609,21 +609,21 @@ _FEWEST = tuple(
 )
 
 
-def _tables(job: ServingJob) -> tuple[int, int]:
-    """How much less and more a head that is the embedding can take in published files, whatever llama-quantize does.
+def _tables(job: ServingJob) -> Range:
+    """How much more and less a head that is the embedding can take in published files, whatever llama-quantize does.
 
     It is kept in types from the file's own to Q8_0 (mradermacher's and unsloth's of Gemma 4).
     """
     chosen, model = job.chosen(Options), job.model
     base = BLOCK_TYPES.get(FILE_TYPES.get(chosen.file_type, ""))
     if chosen.overrides or base is None or not base.quantized or not model.network.embedding_and_head.tied:
-        return 0, 0
+        return Range(0, 0, 0)
     plan = _plan(model, chosen)
     table = next(tensor for tensor in plan.tensors if tensor.name == "token_embd.weight")
     if plan.tensor_device("output.weight") == HOST:
-        return 0, 0
+        return Range(0, 0, 0)
     own, wide = (int(prod(table.shape) * each.bits / 8) for each in (base, BLOCK_TYPES["Q8_0"]))
-    return max(table.bytes - own, 0), max(wide - table.bytes, 0)
+    return Range(min(own - table.bytes, 0), 0, max(wide - table.bytes, 0))
 
 
 SERVER = Server(

@@ -82,8 +82,10 @@ one for larger ones."""
 _CAPTURED, _NEWER = 2, "newer releases of NCCL round up to 2 MiB"
 
 
-def symmetric(job: ServingJob, tokens: int, *, captures: bool) -> Iterator[Entry]:
+def symmetric(job: ServingJob, tokens: int, *, ahead: int, captures: bool) -> Iterator[Entry]:
     """Yield results that ranks sum, which NCCL's symmetric memory holds apart from PyTorch's own.
+
+    `ahead`: bytes of it that are allocated after the capture, of which later results are a part.
 
     Source: sglang, srt/distributed/device_communicators/pynccl_allocator.py (`SymmetricMemoryContext`),
     srt/layers/linear.py (`RowParallelLinear`); nccl, src/allocator.cc of releases before the newest (`ncclMemAlloc`:
@@ -95,9 +97,8 @@ def symmetric(job: ServingJob, tokens: int, *, captures: bool) -> Iterator[Entry
     title, size = "results in symmetric memory", 2 * tokens * job.basics.sizes["h"]
     multicast = switched(job.accelerator) and job.accelerator is not None and (job.accelerator.major or 0) >= HOPPER
     each = round_up(size, _GRAIN) if multicast else size
-    yield observed(
-        title, WORKSPACES, Range(_SUMMED * size, _SUMMED * each, _SUMMED * each), source, "two at a time", _NEWER
-    )
+    bounds = Range(max(_SUMMED * size, ahead), max(_SUMMED * each, ahead), max(_SUMMED * each, ahead))
+    yield observed(title, WORKSPACES, bounds, source, "two at a time, or what is allocated ahead", _NEWER)
     if captures and multicast:
         bounds = Range(0, _CAPTURED * _GRAIN, _CAPTURED * _GRAIN)
         yield observed(title, GRAPHS, bounds, source, "small and larger results", _NEWER)

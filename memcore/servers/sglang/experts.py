@@ -1,8 +1,9 @@
 """What kernels of experts leave allocated next to the weights in SGLang.
 
-Source: sglang 0.5.1 to 0.5.12, srt/layers/quantization/modelopt_quant.py (`ModelOptNvFp4FusedMoEMethod`): room for
+Source: sglang 0.5.1 to 0.5.23, srt/layers/quantization/modelopt_quant.py (`ModelOptNvFp4FusedMoEMethod`): room for
 swizzled scales is made for every expert before loading; FlashInfer's kernels of TensorRT-LLM shuffle weights and scales
-into tensors of their own, and until 0.5.12 the room stayed. Which kernels run unasked: srt/server_args.py.
+into tensors of their own, and until 0.5.12 the room stayed. Marlin repacks the scales as loaded, and the room stays to
+this day. Which kernels run unasked: srt/server_args.py.
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ from memcore.networks.parts import Experts
 from memcore.servers.sglang.compressed import FAMILY
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.serving.entries import observed, tensor
-from memcore.serving.job import ServingJob
+from memcore.serving.job import Basics, ServingJob
 from memcore.serving.stages import Stage
 from memcore.serving.weights import CATEGORY
 from memcore.symbols import product, round_up
 
-_TRTLLM, _AUTO = "flashinfer_trtllm", "auto"
+_TRTLLM, _REPACKED, _AUTO = "flashinfer_trtllm", "marlin", "auto"
 _UNASKED = frozenset({"deepseek_v3", "qwen3_moe", "qwen3_next", "qwen3_5_moe"})
 _MADE, _FREED = (0, 5, 1), (0, 5, 12)
 """The first release read that makes the room, and the first that frees it; 0.4.10 swizzles scales when it has them."""
+_REPACKS = (0, 5, 15)
+"""The first release read with Marlin for experts in NVFP4, which GPUs before Blackwell run unasked."""
 _SOURCE = "sglang 0.5.9, srt/layers/quantization/modelopt_quant.py, ModelOptNvFp4FusedMoEMethod.create_weights"
 _GROUP = 16
+_BLACKWELL = 10
 _MARLIN = 9
 """Compute capability of the GPUs on which Marlin multiplies experts in MXFP4."""
 _OF_SCALES = 4, 17
@@ -51,22 +55,29 @@ def kept_scales(job: ServingJob, weights: Sequence[Entry]) -> Iterator[Entry]:
 def left_behind(job: ServingJob, backend: str, number: tuple[int, ...], stage: Stage) -> Iterator[Entry]:
     """Room for scales in NVFP4 that is never filled."""
     basics, sizes = job.basics, job.basics.sizes
-    major = basics.accelerator.major if basics.accelerator else None
-    if basics.stored is None or basics.stored.format.name != "nvfp4" or major != 10 or not _MADE <= number < _FREED:
-        return
-    if backend != _TRTLLM and (backend != _AUTO or basics.model.network.family not in _UNASKED):
+    if basics.stored is None or basics.stored.format.name != "nvfp4" or not _leaves_room(basics, backend, number):
         return
     for layer, numbers in stage.kinds.items():
         for ffn in layer.ffns:
             if isinstance(ffn, Experts):
                 many = product((sizes["E"],), sizes) // sizes["EP"]
                 wide, hidden = -(-sizes["m"] // sizes["ETP"]), product((ffn.reads,), sizes)
+                first = 2 * wide if ffn.gated else wide
                 for title, rows, columns in (
-                    ("unused swizzled scales of gate and up", 2 * wide, hidden),
+                    ("unused swizzled scales of gate and up", first, hidden),
                     ("unused swizzled scales of down", hidden, wide),
                 ):
                     shape = (many, round_up(rows, 128), round_up(columns // _GROUP, 4))
                     yield tensor(title, CATEGORY, shape, 1, sizes, _SOURCE, copies=len(numbers), module="experts")
+
+
+def _leaves_room(basics: Basics, backend: str, number: tuple[int, ...]) -> bool:
+    major = basics.accelerator.major if basics.accelerator else None
+    if number >= _REPACKS and backend in (_REPACKED, _AUTO):
+        return major is not None and (backend == _REPACKED or major < _BLACKWELL)
+    if major != _BLACKWELL or not _MADE <= number < _FREED:
+        return False
+    return backend == _TRTLLM or (backend == _AUTO and basics.model.network.family in _UNASKED)
 
 
 def physical(job: ServingJob) -> int:

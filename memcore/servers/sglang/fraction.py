@@ -22,7 +22,7 @@ from memcore.servers.sglang.phases import (
     tokens_at_once,
 )
 from memcore.servers.sglang.settings import DECODE, PREFILL
-from memcore.servers.sglang.towers import fraction_left
+from memcore.servers.sglang.towers import ASKED_OR_NOT, fraction_left
 from memcore.serving.job import Basics, most_sequences
 from memcore.symbols import product
 from memcore.units import MiB
@@ -95,11 +95,15 @@ def usual(read: Defaults, basics: Basics, chunk: int, graphs: int, number: tuple
         return _former(basics, number)
     memory = (basics.capacity or 0) // MiB
     derived = round(1 - _reserved(read, basics, chunk, graphs, number) / memory, 3)
-    return round(derived * fraction_left(basics), 3)
+    return round(derived * fraction_left(basics, number), 3)
 
 
 def _former(basics: Basics, number: tuple[int, ...]) -> float:
     """Return the fraction before it followed from the chunk and the graphs."""
+    return round(_before_towers(basics, number) * (1.0 if number < ASKED_OR_NOT else fraction_left(basics, number)), 3)
+
+
+def _before_towers(basics: Basics, number: tuple[int, ...]) -> float:
     layout, memory = basics.layout, (basics.capacity or 0) // MiB
     parallel = layout.tensor * groups(layout)
     if _WIDE <= number < _RESERVING and memory > 80 * 1024:

@@ -12,14 +12,22 @@ from memcore.servers.sglang.compressed import FAMILY, SEQUENCES, WINDOW_RATIO
 from memcore.servers.sglang.exchange import sends
 from memcore.servers.sglang.experts import DISPATCHED
 from memcore.servers.sglang.fraction import AITER_SHARE, gives_to_aiter, tier, usual
-from memcore.servers.sglang.phases import captured_prompt, captures_decoding, captures_prompts, role, tokens_at_once
+from memcore.servers.sglang.phases import (
+    captured_prompt,
+    captures_decoding,
+    captures_prompts,
+    finds_attention,
+    role,
+    tokens_at_once,
+)
 from memcore.servers.sglang.requests import asked
 from memcore.servers.sglang.settings import DECODE, SglangSettings
 from memcore.servers.sglang.states import slots_each
+from memcore.servers.sglang.towers import ASKED_OR_NOT, fraction_left
 from memcore.serving.inference import Inference
 from memcore.serving.job import Basics, most_sequences
 from memcore.serving.settings import ServerSettings
-from memcore.units import MiB
+from memcore.units import GiB, MiB
 
 NEWEST = "0.5.23"
 """The newest release that was read; what is not given is taken for it."""
@@ -71,6 +79,10 @@ class Options:
     """Modules that slots of adapters have room for."""
     symmetric: bool = False
     """What ranks sum is in memory of NCCL."""
+    ahead: int = 0
+    """Bytes of such memory that are allocated after the capture."""
+    prompt_attention: str | None = None
+    """The kind of kernels that attend to prompts, where it is another one."""
     dispatched: int = DISPATCHED
     """Tokens of a rank for which DeepEP's kernels for decoding have room."""
 
@@ -100,17 +112,18 @@ def options(read: Defaults, basics: Basics) -> Options:
         fraction = read.take(
             SglangSettings.mem_fraction_static, derived, "SGLang's rule, by GPU, chunk size and CUDA graphs"
         )
-    kept = fraction is not None and gives_to_aiter(basics, number)
     compresses = basics.model.network.family == FAMILY
     page = read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1
     told = read.take(SglangSettings.attention_backend, AUTO)
     kernels = attends(basics.model, basics, OTHER_NAMES.get(told, told), number)
+    told = read.given(SglangSettings.prefill_attention_backend) or told
+    prompts = attends(basics.model, basics, OTHER_NAMES.get(told, told), number)
     return Options(
-        fraction=AITER_SHARE * fraction if kept and fraction is not None else fraction,
+        fraction=None if fraction is None else _left(fraction, basics, number),
         chunk=tokens_at_once(read, basics, max(chunk // apart, 1), requests or graphs),
         graphs=graphs if requests is None else min(graphs, requests),
         sizes=read.given(SglangSettings.cuda_graph_sizes),
-        page=page_of(kernels, page),
+        page=page_of(prompts, page_of(kernels, page)),
         attention=kernels,
         most=read.given(SglangSettings.max_total_tokens),
         window_ratio=read.take(SglangSettings.swa_full_tokens_ratio, WINDOW_RATIO if compresses else 0.8),
@@ -120,7 +133,7 @@ def options(read: Defaults, basics: Basics) -> Options:
         captures=captures_decoding(read),
         deepep=read.take(SglangSettings.deepep_mode, "auto") if sends(read, basics) == "deepep" else None,
         slots=sends(read, basics) == "flashinfer",
-        aiter=kept,
+        aiter=fraction is not None and gives_to_aiter(basics, number),
         requests=requests,
         slots_each=_slots_each(read, basics, number),
         sequences=requests or SEQUENCES,
@@ -131,7 +144,29 @@ def options(read: Defaults, basics: Basics) -> Options:
         lora_rank=_lora_rank(read),
         targets=_targets(read),
         symmetric=bool(read.given(SglangSettings.enable_symm_mem)),
+        ahead=_ahead(read, number),
+        prompt_attention=prompts if prompts != kernels else None,
     )
+
+
+def _left(fraction: float, basics: Basics, number: tuple[int, ...]) -> float:
+    """Return what a tower and AITER's attention leave of a fraction, whoever gave it."""
+    of_tower = fraction_left(basics, number) if number < ASKED_OR_NOT else 1.0
+    return fraction * of_tower * (AITER_SHARE if gives_to_aiter(basics, number) else 1.0)
+
+
+_PREALLOCATES, _AHEAD = (0, 5, 9), 4.0
+"""The first release read that allocates symmetric memory ahead, and GiB of it where nobody says how much.
+
+Source: srt/server_args.py of 0.5.9 to 0.5.18, then srt/arg_groups/memory_hook.py; srt/distributed/device_communicators/
+pynccl_allocator.py (`prealloc_symmetric_memory_pool`).
+"""
+
+
+def _ahead(read: Defaults, number: tuple[int, ...]) -> int:
+    if number < _PREALLOCATES or not read.given(SglangSettings.enable_symm_mem):
+        return 0
+    return int(read.take(SglangSettings.symm_mem_prealloc, _AHEAD) * GiB)
 
 
 _RANK, ALL_LINEAR = 16, "all-linear"
@@ -151,7 +186,8 @@ def _targets(read: Defaults) -> tuple[str, ...]:
 
 
 def _captured(read: Defaults, basics: Basics, chunk: int, number: tuple[int, ...]) -> int:
-    return captured_prompt(read, basics, chunk, number) if captures_prompts(read, basics, number) else 0
+    captures = captures_prompts(read, basics, number) and finds_attention(basics, number)
+    return captured_prompt(read, basics, chunk, number) if captures else 0
 
 
 def _slots_each(read: Defaults, basics: Basics, number: tuple[int, ...]) -> int:

@@ -3,10 +3,13 @@
 Sources: sglang, srt/server_args.py of 0.5.10 (`_handle_piecewise_cuda_graph`), 0.5.13 to 0.5.18
 (`_disable_tc_piecewise_cudagraph_if_incompatible`, `_disable_breakable_cudagraph_if_incompatible`,
 `_apply_cuda_graph_disaggregation_roles`, `_handle_pd_disaggregation`) and srt/arg_groups/cuda_graph_hook.py since; of
-roles also 0.4.6.
+roles also 0.4.6. Layers: `init_piecewise_cuda_graphs`, then `compute_attention_and_moe_layers` and
+`has_standard_gqa_for_all_local_layers` in srt/model_executor.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from memcore.config.defaults import Defaults
 from memcore.servers.sglang.attention import groups
@@ -33,6 +36,18 @@ _LONGER, _SHORT, _LONG = (0, 5, 23), 2048, 8192
 """The first release read that captures more tokens of prompts with latent attention, and how many each does."""
 _ROLES = (0, 5, 15)
 """The first release that leaves no room for the other phase."""
+_UNCOMPILED = frozenset({"bailing_hybrid", "deepseek_v32", "glm_moe_dsa", "qwen3_next"})
+"""Types whose prompts are not compiled, as they were before `_BROKEN` (`piecewise_cuda_graph_disabled_model_archs`)."""
+_UNFOUND: Mapping[str, tuple[int, ...]] = {
+    "granitemoehybrid": _SINCE,
+    "lfm2": _SINCE,
+    "lfm2_moe": _SINCE,
+    "nemotron_h": (0, 5, 19),
+}
+"""Types with layers in which no attention is found (convolutions, Mamba, experts alone), and since which release."""
+_HYBRID, _AGAIN, _FOUND_ON = "nemotron_h", (0, 5, 23), 12
+"""The type whose experts alone are captured again, the first release read that does, and the compute capability of its
+GPUs (`supports_hybrid_prefill_graph`)."""
 
 
 def role(read: Defaults) -> str | None:
@@ -63,9 +78,9 @@ def captures_prompts(read: Defaults, basics: Basics, number: tuple[int, ...]) ->
         return False
     if basics.model.network.family == FAMILY or basics.layout.pipeline > 1:
         return False
-    if role(read) == PREFILL and number < _BROKEN:
+    if number < _BROKEN and _cannot_compile(read, basics):
         return False
-    if read.given(Inference.max_loras) and number < _BROKEN:
+    if read.given(Inference.max_loras) and number < WIDER:
         return False
     sent = read.given(SglangSettings.moe_a2a_backend) not in (None, "none")
     latent = number >= _BROKEN and "lk" in basics.sizes
@@ -76,6 +91,20 @@ def captures_prompts(read: Defaults, basics: Basics, number: tuple[int, ...]) ->
         return False
     nvidia = basics.accelerator is None or basics.accelerator.major is not None
     return nvidia and captured_with_tower(basics, number)
+
+
+def _cannot_compile(read: Defaults, basics: Basics) -> bool:
+    """Return whether pieces are not compiled: of a prefill server, next to symmetric memory, and of listed types."""
+    listed = str(basics.raw.get("model_type")) in _UNCOMPILED
+    return listed or role(read) == PREFILL or bool(read.given(SglangSettings.enable_symm_mem))
+
+
+def finds_attention(basics: Basics, number: tuple[int, ...]) -> bool:
+    """Return whether attention is found in all layers; without it prompts are not captured, though room is left."""
+    family, accelerator = str(basics.raw.get("model_type")), basics.accelerator
+    if number < _UNFOUND.get(family, (number[0] + 1,)):
+        return True
+    return family == _HYBRID and number >= _AGAIN and accelerator is not None and accelerator.major == _FOUND_ON
 
 
 def captured_prompt(read: Defaults, basics: Basics, chunk: int, number: tuple[int, ...]) -> int:

@@ -23,13 +23,15 @@ from memcore.servers.sglang.exchange import UNQUANTIZED, exchanged, symmetric
 from memcore.servers.sglang.experts import kept_scales, left_behind, received, redundant
 from memcore.servers.sglang.fraction import COUNTS_DRAFTS, OF_AITER
 from memcore.servers.sglang.graphs import fused_sums, graphs
-from memcore.servers.sglang.indexers import spare_keys
 from memcore.servers.sglang.options import NEWEST, Options, options
 from memcore.servers.sglang.positions import too_long
 from memcore.servers.sglang.requests import places, running
+from memcore.servers.sglang.rotations import stretches, turned
+from memcore.servers.sglang.scaled_rows import cached, uncounted
 from memcore.servers.sglang.settings import SglangSettings
 from memcore.servers.sglang.states import Division, divide
 from memcore.servers.sglang.towers import kept_for_pictures
+from memcore.servers.sglang.windows import pooled
 from memcore.serving.budget import Budget, Pool, RankBudget, of_stages
 from memcore.serving.cache import CacheSpec
 from memcore.serving.changes import AS_USERS, PAGED, Share, fewer_tokens, larger_share
@@ -124,17 +126,20 @@ class _Rank:
 
 
 def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
-    weights = rank_weights(job, stage, tables="fp32")
+    weights = turned(
+        job.basics, rank_weights(job, stage, tables="fp32", stretched=stretches(job.basics)), chosen.number
+    )
     weights += [*kept_scales(job, weights), *left_behind(job, chosen.expert_kernels, chosen.number, stage)]
     weights += redundant(job, weights)
     parts = tuple(part for layer in cached_layers(job, stage) for part in layer)
-    parts += tuple(spare_keys(job, stage, chosen.number))
+    parts = (*pooled(job.basics, parts, chosen.number), *cached(job, stage, chosen.number))
     loras = list(adapters(job, chosen, stage))
     available = tokens = None
     slots = checked = 0
     pools = compressed(job, stage, chosen.number, chosen.sequences)
     if chosen.fraction is not None and job.capacity is not None:
-        available = int(chosen.fraction * _free(job)) - sum(entry.bytes for entry in [*weights, *loras, *_hosted(job)])
+        free = _free(job) - sum(entry.bytes for entry in _hosted(job))
+        available = int(chosen.fraction * free) - sum(entry.bytes for entry in [*weights, *loras])
         available -= kept_for_pictures(job.basics, chosen.number) + _left_behind(job, chosen.number)
         rest, state = available, _state(parts)
         if state and pools is None:
@@ -241,7 +246,7 @@ def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | Non
     length, number, ranks = job.basics.max_model_len, chosen.number, groups(job.basics.layout)
     requests = running(tokens or 0, length, chosen.requests, number, slots) if tokens else chosen.requests or 1
     entries = [*rank.weights, *_running(job, replace(chosen, graphs=min(chosen.graphs, requests)), rank.stage)]
-    entries += [places(job, requests, ranks, number), *workspace(job, chosen.attention, requests), *_hosted(job)]
+    entries += [places(job, requests, ranks, number), *_attention(job, chosen, requests), *_hosted(job)]
     entries += context_and_nccl(job.accelerator, job.num_gpus)
     if tokens:
         for title, windowed, share in (("token pool", False, 1.0), ("window pool", True, chosen.window_ratio)):
@@ -259,15 +264,24 @@ def _with_pools(job: ServingJob, chosen: Options, rank: _Rank, tokens: int | Non
         )
     if tokens and rank.compressed is not None:
         entries += rank.compressed.entries(tokens, chosen.window_ratio)
+    beyond = list(uncounted(job, rank.stage, number, tokens)) if tokens else []
+    entries += beyond
     count = job.basics.layout.tensor * job.basics.layout.data
     return RankBudget(
         name="",
         count=count,
         ledger=ledger(entries),
-        available=rank.available,
+        available=None if rank.available is None else rank.available + sum(each.bytes for each in beyond),
         uncertain=rank.uncertain,
         spread=spread(entries),
     )
+
+
+def _attention(job: ServingJob, chosen: Options, requests: int) -> Iterator[Entry]:
+    """Yield workspaces of attention, of prompts, too, where others attend to these (HybridAttnBackend)."""
+    yield from workspace(job, chosen.attention, requests)
+    if chosen.prompt_attention:
+        yield from workspace(job, chosen.prompt_attention, requests)
 
 
 def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
@@ -309,22 +323,25 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> list[Entry]:
     sent = exchanged(
         job, mode=chosen.deepep, slots=chosen.slots, dispatched=chosen.dispatched, captures=chosen.captures
     )
-    apart = symmetric(job, chosen.chunk, captures=largest > 0) if chosen.symmetric else ()
+    apart = symmetric(job, chosen.chunk, ahead=chosen.ahead, captures=largest > 0) if chosen.symmetric else ()
     fused = [] if chosen.deepep or chosen.slots else fused_sums(job, number)
     return [*kept, *peak, *captured, *fused, *sent, *apart]
 
 
-_KERNELS, _SHARED = 140 * MiB, int(2.5 * GiB)
-"""Kernels that loading needs, fitted to 21 logs (19 have at most 126 MiB more than the checkpoint), and what the host's
-processes take or give back meanwhile where they share the GPU's memory, fitted to three (-2.4 to 0.3 GiB)."""
+_KERNELS, _SHARED = Range(0, 50 * MiB, 140 * MiB), Range(-int(2.5 * GiB), 0, int(3.4 * GiB))
+"""Kernels that loading needs, fitted to 45 logs of weights in 16 bits and fp8 (-1 to 139 MiB more than the checkpoint,
+53 in the middle, and as much of 0.5B as of 32B), and what the host's processes give back or take meanwhile where they
+share the GPU's memory, fitted to eight: -1.6 to 0.9 GiB with weights in 16 bits, 1.4 to 3.3 with quantized ones."""
 
 
-def _free_before_and_after(job: ServingJob) -> tuple[int, int]:
-    """How much less and how much more weights can seem, which SGLang reads by what is free before and after."""
+def _free_before_and_after(job: ServingJob) -> Range:
+    """How many bytes more weights seem, which SGLang reads by what is free before and after."""
     if integrated(job.accelerator):
-        return _SHARED, _SHARED
-    more = _MORE if job.basics.model.network.family == _UNEXPLAINED else _KERNELS
-    return (_DESKTOP, max(_DESKTOP, more)) if desktop(job.accelerator) else (0, more)
+        return _SHARED
+    more = _MORE if job.basics.model.network.family == _UNEXPLAINED else _KERNELS.high
+    if desktop(job.accelerator):
+        return Range(-_DESKTOP, _KERNELS.expected, max(_DESKTOP, more))
+    return Range(_KERNELS.low, _KERNELS.expected, more)
 
 
 def _pool(job: ServingJob, chosen: Options, found: list[_Rank], tokens: int | None) -> Pool | None:
@@ -384,7 +401,7 @@ SERVER = Server(
     data_within=SglangSettings.enable_dp_attention,
     too_long=too_long,
     shortens=True,  # sglang, srt/managers/tp_worker.py, max_req_len
-    logs_draft_apart=True,
+    logs_apart=("draft model", "adapters"),
     described=(Fraction(6, 1000), Fraction(2, 100)),  # what is free before and after, with kernels that loading needs
     seems=_free_before_and_after,
     reads_cache_format=_reads_cache_format,

@@ -18,6 +18,14 @@ PREFILL, DECODE = "prefill", "decode"
 """Phases that servers of a disaggregated deployment have one of."""
 
 
+_KERNELS = (
+    *("auto", "fa3", "fa4", "flashinfer", "triton", "trtllm_mha", "trtllm_mla", "cutlass_mla", "cutedsl_mla"),
+    *("flashmla", "dsa", "nsa", "dsv4", "compressed", "aiter", "hpc_ops", "torch_native", "flex_attention", "wave"),
+    *("qsa", "minicpm_flashattn", "minicpm_flashinfer", "llada2_cfg_flashinfer", "dual_chunk_flash_attn"),
+    "tokenspeed_mla",
+)
+
+
 class SglangSettings(Section, path="engine", engines=_SGLANG):
     """What SGLang can be told besides the job itself."""
 
@@ -141,15 +149,7 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         advanced=True,
     )
     attention_backend = setting(
-        Choice(
-            (
-                *("auto", "fa3", "fa4", "flashinfer", "triton", "trtllm_mha", "trtllm_mla", "cutlass_mla"),
-                *("cutedsl_mla", "flashmla", "dsa", "nsa", "dsv4", "compressed", "aiter", "hpc_ops", "torch_native"),
-                *("flex_attention", "wave", "qsa", "minicpm_flashattn", "minicpm_flashinfer", "llada2_cfg_flashinfer"),
-                *("dual_chunk_flash_attn", "tokenspeed_mla"),
-            ),
-            {"auto": "by GPU, model and release"},
-        ),
+        Choice(_KERNELS, {"auto": "by GPU, model and release"}),
         "Attention kernels",
         "Kernels that attend. Their workspace and the tables that CUDA Graphs read are outside the static fraction; "
         "some need pages of their own size.",
@@ -171,6 +171,22 @@ class SglangSettings(Section, path="engine", engines=_SGLANG):
         "Keep results that ranks sum in NCCL's symmetric memory, apart from PyTorch's.",
         flag="symm-mem",
         default="false",
+        advanced=True,
+    )
+    symm_mem_prealloc = setting(
+        Number(0, 1000, unit="GiB"),
+        "Symmetric memory ahead",
+        "Symmetric memory that is allocated after the capture, in addition to the static fraction.",
+        flag="symm-mem-prealloc",
+        default="4 since 0.5.9",
+        advanced=True,
+    )
+    prefill_attention_backend = setting(
+        Choice(_KERNELS, {"auto": "by GPU, model and release"}),
+        "Attention kernels of prompts",
+        "Kernels that attend to prompts where they are others than those of decoding; both have their workspace.",
+        flag="prefill-attention-backend",
+        default="those of decoding",
         advanced=True,
     )
     disable_radix_cache = setting(
@@ -354,6 +370,17 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "把各 rank 求和的结果放在 NCCL 的对称内存中，与 PyTorch 的分开。",
         "对称内存",
     ),
+    SglangSettings.symm_mem_prealloc: (
+        "捕获之后预先分配的对称内存，在静态比例之外。",
+        "预分配的对称内存",
+        "0.5.9 起为 4",
+    ),
+    SglangSettings.prefill_attention_backend: (
+        "执行提示词注意力的 kernel，如与解码的不同；两者各有工作区。",
+        "提示词的注意力 kernel",
+        "与解码相同",
+        "按 GPU、模型和版本",
+    ),
     SglangSettings.disable_radix_cache: ("不保留已完成的提示词：循环状态每个请求一个槽位即可。", "不用前缀缓存"),
     SglangSettings.enable_dp_attention: (
         "在张量并行组内对注意力做数据并行；每个 rank 有自己的 KV 缓存池。",
@@ -419,6 +446,7 @@ NEEDS: Mapping[str, Need] = {
     SglangSettings.ep_num_redundant_experts: ROUTED,
     SglangSettings.moe_dense_tp_size: ROUTED,
     SglangSettings.lora_target_modules: Need(Inference.max_loras, (ANY,)),
+    SglangSettings.symm_mem_prealloc: Need(SglangSettings.enable_symm_mem, (ANY,)),
     SglangSettings.mamba_full_memory_ratio: STATEFUL,
     SglangSettings.mamba_radix_cache_strategy: STATEFUL,
 }

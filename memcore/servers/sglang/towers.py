@@ -12,6 +12,10 @@ from collections.abc import Mapping
 from memcore.serving.job import Basics
 from memcore.units import MiB
 
+ASKED_OR_NOT, _LESS, _BY_SIZE = (0, 4, 9), (0, 4, 6), (0, 4, 10)
+"""The first release read that leaves the fraction alone where it is given, the first that takes a tenth off it instead
+of a twentieth, and the first that goes by the tower's size (before, srt/model_executor/model_runner.py)."""
+_FIRST, _NEXT = 0.95, 0.90
 _LAYERS, _WIDTH = 24, 1024
 """Of the tower that is the measure, and of any whose config has no key of these names: Qwen's has `depth`."""
 _CLASSES: Mapping[str, tuple[int, int]] = {"kimi_k25": (27, 1152)}
@@ -43,11 +47,13 @@ def captures_prompts(basics: Basics, number: tuple[int, ...]) -> bool:
     return not has_tower(basics) or (since is not None and number >= since)
 
 
-def fraction_left(basics: Basics) -> float:
+def fraction_left(basics: Basics, number: tuple[int, ...]) -> float:
     """Return what a vision tower leaves of the static fraction, by the keys of its config that SGLang reads."""
     vision = basics.raw.get("vision_config")
     if not has_tower(basics) or not isinstance(vision, Mapping):
         return 1.0
+    if number < _BY_SIZE:
+        return _FIRST if number < _LESS else _NEXT
     usual = _CLASSES.get(str(basics.raw.get("model_type")), (_LAYERS, _WIDTH))
     layers, width = (
         value if isinstance(value := vision.get(key), int) else default

@@ -291,7 +291,9 @@ SERVER = Server(
     budget=budget,
     oldest=(8, 0),  # docs/source/reference/support-matrix.md: Ampere and later
     parallel=frozenset({"tensor", "pipeline"}),
-    seems=lambda _: (0, GiB),  # its log counts all that PyTorch has allocated, buffers of graphs and of sampling too
+    seems=lambda _: Range(
+        0, 0, GiB
+    ),  # its log counts all that PyTorch has allocated, buffers of graphs and of sampling too
     lays_out=_laid_out,
     proposes=frozenset(METHODS) - {"dflash"},
     unpacks=False,  # docs, reference/support-matrix: fp8 from Ada on, fp4 on Blackwell
