@@ -32,6 +32,7 @@ FILES = [
         "modelb_published",
         "models1_published",
         "models1_second_published",
+        "models2_published",
     )
 ]
 PUBLISHED = {name: row for file in FILES for name, row in json.loads(file.read_text(encoding="utf-8")).items()}
