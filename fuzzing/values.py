@@ -96,6 +96,8 @@ RIGHT: Mapping[str, Callable[[Any, Random], Any]] = {
     "Version": lambda kind, rng: rng.choice(VERSIONS),
     "Proportions": lambda kind, rng: rng.choice(["1", "3,1", "0,1", "17/13"]),
     "TensorTypes": lambda kind, rng: rng.choice(["token_embd=q8_0", "output=q6_k,blk.0-7+9.ffn_down=q6_k"]),
+    "Ranks": lambda kind, rng: rng.choice(["q_proj=4", "layers.0.self_attn.q_proj=2,v_proj=32"]),
+    "LayerNumbers": lambda kind, rng: rng.choice([[0], [1, 2, 3], [0, 2]]),
     "ModelName": lambda kind, rng: "gpt2",
     "Text": lambda kind, rng: rng.choice(["peft", "trl", "accelerate", "4.57.1", "torchtune", "x"]),
     "Called": lambda kind, rng: rng.choice(["peft", "trl", "accelerate", "4.57.1", "torchtune", "x"]),

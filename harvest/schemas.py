@@ -235,6 +235,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "tgi": Schema(files=("launcher/src/main.rs",), reader=flags_of_rust),
     "lmdeploy": Schema(files=("lmdeploy/cli/serve.py", "lmdeploy/cli/utils.py"), flags=True),
     "ollama": Schema(files=("api/types.go",), reader=options_of_go),
+    # by build: sdists of llama-cpp-python hold them (0.3.35: b10454, 4df29be4f; 0.3.36: b11312, 0c1e57098)
     "llama.cpp": Schema(files=("common/arg.cpp",), reader=flags_of_cpp),
 }  # fmt: skip
 """By the name of the table that is written."""

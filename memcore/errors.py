@@ -31,6 +31,8 @@ class Problem:
     """The value found, the values allowed and the fix."""
     suggestion: str | None = None
     """The nearest valid name or value."""
+    hub_id: str = ""
+    """The id by which the model hub may know a model that the catalog does not have."""
 
     def __post_init__(self) -> None:
         """Cut what quotes a long value of somebody's file."""

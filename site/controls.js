@@ -88,7 +88,7 @@ function edit(path) {
   send({ do: "edit", path, texts, entry: place.entry });
 }
 
-// A whole question in the place of the model.
+// A whole question, or a command, in the place of the model.
 function ask(value) {
   place.entry += 1;
   send({ do: "ask", value, texts: readForm(), entry: place.entry });
@@ -113,7 +113,7 @@ function listenToForm() {
   });
   form.addEventListener("change", (event) => {
     if (settings(event)) fresh = true;
-    if (event.target.name === "model" && /\d.*\s.*\d|\d\D*[^\x00-\xff]|(?:\S+\s+){3}\S/u.test(event.target.value)) ask(event.target.value);
+    if (event.target.name === "model" && /\d.*\s.*\d|\d\D*[^\x00-\xff]|(?:\S+\s+){3}\S|\s\S+[/:]/u.test(event.target.value)) ask(event.target.value);
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();

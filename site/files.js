@@ -1,7 +1,8 @@
 // Files and texts from outside: dropped, pasted, chosen, or fetched from the model hub at a click.
 import { header, isCheckpoint } from "./headers.js";
-import { byId, openAnother, place, say, shownBy, word } from "./view.js";
+import { byId, forget, openAnother, place, say, shownBy, word } from "./view.js";
 
+const DENIED = new Set([401, 403, 404]); // how the hub answers about what it does not show to everybody
 const MOST = 2 ** 24; // bytes of a text: indices of checkpoints with many experts have up to ten million
 let send = () => {};
 
@@ -11,7 +12,7 @@ export function listenToFiles(carrier) {
   const take = async (list) => {
     const files = [...list].slice(0, 8);
     const large = files.find((file) => file.size > MOST && !isCheckpoint(file.name));
-    if (large) return say(`${large.name}: > 16 MiB`);
+    if (large) return refuse("too-large", large.name);
     try {
       if (files.length) receive(files.map((file) => file.name), await Promise.all(files.map(readText)));
     } catch (error) {
@@ -31,11 +32,20 @@ export function listenToFiles(carrier) {
   });
   addEventListener("paste", (event) => {
     const text = event.clipboardData?.getData("text/plain") ?? "";
-    if (event.target.matches?.("input, select, textarea") || text.length < 8) return;
+    const lines = event.target.name === "model" && /\n/u.test(text.trim()); // a field of one line would join them
+    if (!lines && (event.target.matches?.("input, select, textarea") || text.length < 8)) return;
+    event.preventDefault();
     receive([word("pasted")], [text]);
   });
   shownBy("log", compareLog); // a file turned out to be one
   byId("hub-fetch").addEventListener("click", () => send({ do: "hub", id: byId("hub-id").value.trim() }));
+  document.addEventListener("click", ({ target }) => {
+    const id = target.closest?.("[data-hub]")?.dataset.hub;
+    if (!id) return;
+    byId("import").showModal();
+    byId("hub-id").value = id;
+    byId("hub-fetch").click();
+  });
   addEventListener("memcore:hub", ({ detail }) => fetchFromHub(detail));
   byId("import-take").addEventListener("click", () => receive([word("pasted")], [byId("import-text").value]));
 }
@@ -64,19 +74,33 @@ async function readText(file) {
 }
 
 function receive(names, files) {
+  blame("");
   openAnother();
   send({ do: "import", name: names.join(", "), names, files, entry: place.entry });
+}
+
+// What is wrong is said in the dialog where it is open, and elsewhere as a notice.
+function blame(text) {
+  forget("import-error");
+  byId("import-error").textContent = text;
+}
+
+function refuse(key, name) {
+  const text = word(key).replace("{name}", name);
+  if (byId("import").open) blame(text);
+  else say(text);
 }
 
 // The only requests to another place, and only at a click: Python says which files of the hub describe a model. First the
 // hub lists what there is, then these files are asked for, of weights their headers alone.
 async function fetchFromHub({ id, listing, files }) {
-  byId("import-error").textContent = "";
+  blame("");
   try {
     if (listing) send({ do: "hub", id, listing: await (await ask(listing)).text() });
     else receive(files.map(({ name }) => `${id}/${name}`), await Promise.all(files.map(readFromHub)));
   } catch (failure) {
-    byId("import-error").textContent = `${word("hub-failed")} ${failure.message}`;
+    if (DENIED.has(failure.status)) refuse(listing ? "hub-missing" : "hub-gated", id);
+    else blame(`${word("hub-failed")} ${failure.message}`);
   }
 }
 
@@ -92,6 +116,6 @@ async function readFromHub({ name, address }) {
 
 async function ask(address, headers = {}) {
   const answer = await fetch(address, { credentials: "omit", referrerPolicy: "no-referrer", headers });
-  if (!answer.ok) throw new Error(`${new URL(address).pathname.split("/").pop()}: ${answer.status}`);
+  if (!answer.ok) throw Object.assign(new Error(`${new URL(address).pathname.split("/").pop()}: ${answer.status}`), { status: answer.status });
   return answer;
 }

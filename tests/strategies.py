@@ -8,6 +8,7 @@ from conftest import truth
 from hypothesis import strategies as st
 
 from memcore import Config
+from memcore.config.adapted_layers import LayerNumbers, Ranks
 from memcore.config.kinds import (
     Choice,
     Counted,
@@ -126,6 +127,8 @@ _SAMPLES = {
     Names: _MATRICES | st.lists(_MATRICES, min_size=1, max_size=3),
     TensorTypes: st.sampled_from(["token_embd=q8_0", "output=f16,blk.0-1+3.ffn_down=q6_k"]),
     Proportions: st.sampled_from(["17,13", "3/1.50", "0,2"]),
+    LayerNumbers: st.lists(st.integers(0, 40), min_size=1, max_size=3) | st.integers(0, 3),
+    Ranks: st.sampled_from(["q_proj=4", "layers.0.self_attn.q_proj=2,k_proj=32"]),
     Version: st.integers(0, 999) | st.sampled_from(["0.19.0", "1.2", "v0.6.3.post1", "7"]),
 }
 

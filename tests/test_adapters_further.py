@@ -40,6 +40,19 @@ def rank(kind, **adapter):
     ("kind", "settings", "each"),
     [
         ("lora", {"rank": 4}, lambda out: 4 * (INNER + out)),
+        ("lora", {"rank": 4, "rank_pattern": "v_proj=16"}, lambda out: {1024: 4, 256: 16}[out] * (INNER + out)),
+        # One of the two layers alone, with twice the rank; and one with it, one without.
+        ("lora", {"rank": 8, "layers_to_transform": [1]}, lambda out: 4 * (INNER + out)),
+        (
+            "dora",
+            {"rank": 2, "rank_pattern": "layers.1.self_attn.q_proj=6,q_proj=2"},
+            lambda out: {1024: 4, 256: 2}[out] * (INNER + out) + out,
+        ),
+        (
+            "lokr",
+            {"rank": 16, "rank_pattern": "q_proj=2"},
+            lambda out: {1024: 32 * 32 + 2 * 2 * 32, 256: 16 * 32 + 16 * 32}[out],
+        ),
         ("dora", {"rank": 4}, lambda out: 4 * (INNER + out) + out),
         ("adalora", {"init_r": 12}, lambda out: 12 * (INNER + out) + 12),
         ("vera", {"rank": 256}, lambda out: out + 256),

@@ -120,7 +120,7 @@ NOT_SAID = {
     *("a public catalog of GPUs", "vendor's figure, unconfirmed", "stas00/ml-engineering, tables of accelerators"),
     "bitsandbytes/optim/optimizer.py, init_state: blocks of 256; tensors below 4096 elements in fp32",
     "{v0}; get_state_buffer: from 100 000 elements on in managed memory",
-    "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source",
+    "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner)",
     "vllm, model_executor/layers/quantization/compressed_tensors",
     "the model's config.json",
     # Commands, examples of arguments, and lines that programs read

@@ -180,7 +180,7 @@ def test_the_report_in_words(job):
     title, said, *_ = (" ".join(each.split()) for each in out.split("\n\n"))
     assert title.startswith("meta-llama/Llama-3.1-8B (8,030,261,248 parameters) · FSDP2 on 8 × NVIDIA H100-SXM5-80GB")
     assert said.startswith("Fits. Each of the 8 GPUs needs ")
-    assert " Memory peaks in the gradient of the loss" in said
+    assert " Memory peaks while computing the gradient of the loss" in said
     assert max(map(len, lines)) <= 80
     for heading in ("At the peak", "Readings", "One step", "Assumed"):
         assert heading in lines

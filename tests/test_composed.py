@@ -126,6 +126,10 @@ def test_a_complete_file_of_nemo_rl():
         "training.precision": "bf16-mixed",
     }
     assert {path: found.get(path) for path in wanted} == wanted
+    shards = said(("grpo.yaml", BASE.replace("false, tensor_parallel_size: 1", "false, tensor_parallel_size: 2")))
+    assert (shards["parallelism.tensor_parallel_size"], shards.get("training.method.name")) == (2, None)
+    taught = said(("distillation.yaml", BASE.replace("grpo:", "distillation:", 1)))
+    assert taught == found
 
 
 @pytest.mark.parametrize(

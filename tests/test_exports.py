@@ -301,6 +301,9 @@ def test_what_is_exported_runs_the_job_that_was_estimated(name, engine):
         again = Config.from_dict({"model": "gpt2", **back})
         for path in found.left_out:  # both jobs have what was read instead
             config = config.replaced(path, again.get(path)) if path != "model" else config
+        if again.get("engine.framework") != config.get("engine.framework"):  # a loop that nobody named is the file's
+            said = {path: value for path, value in again.values.items() if config.get(path) is None}
+            config = Config({**config.values, **said})
         try:
             size, _ = answered(config)
         except MemcoreError:

@@ -169,7 +169,7 @@ READ = {
         "gradient_checkpointing: true\ndatasets:\n  - path: org/data  # any\n    type: alpaca\n",
         {
             "model": "org/model",
-            "engine": {"expandable_segments": True},
+            "engine": {"expandable_segments": True, "framework": "axolotl"},
             "training": {
                 "micro_batch_size": 1,
                 "adapter": {"type": "lora", "target_modules": "all-linear", "rank": 32},
@@ -203,6 +203,7 @@ READ = {
                 "optimizer": {"name": "adamw", "implementation": "foreach"},
                 "sequence_length": 2048,
             },
+            "engine": {"framework": "trl"},
         },
         (),
     ),
@@ -224,6 +225,10 @@ def test_what_files_say(tool):
     assert (found.tool.name, sections(found.config), found.unknown) == (tool, sections(config), unknown)
 
 
+LOGITS = (
+    "the loss is counted with logits, as TRL had it before 1.7; --framework trl with --framework-version counts that of "
+    "your release"
+)
 FILES = {
     "compute_environment: X\ndistributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n": (
         {"engine.type": "fsdp", "engine.version": 1, "engine.reshard_after_forward": None, "hardware.num_gpus": 8}, ()),
@@ -234,9 +239,9 @@ FILES = {
     "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n  zero_stage: 3\n  offload_param_device: cpu\n": (
         {"engine.type": "deepspeed", "engine.zero_stage": 3, "engine.offload_param": "cpu"}, ()),
     "model_name_or_path: a/b\nmax_length: 8\nbf16: true\ndtype: bfloat16\npacking: true\nfsdp: full_shard auto_wrap offload\n": (
-        {"engine.type": "fsdp", "engine.version": 1, "engine.cpu_offload": True, "training.precision": "bf16",
+        {"engine.type": "fsdp", "engine.version": 1, "engine.cpu_offload": True, "training.precision": "bf16-mixed",
          "training.packed_sequences": True, "training.micro_batch_size": 8},
-        ("the number of GPUs is not given; set it with --gpus",)),
+        (LOGITS, "the number of GPUs is not given; set it with --gpus")),
     "model_name_or_path: a/b\ncutoff_len: 8\nquantization_bit: 4\n": (
         {"engine.type": None, "training.adapter.type": "lora", "training.adapter.target_modules": "all-linear",
          "training.quantization": "nf4-double", "training.activation_checkpointing.policy": "full"}, ()),
@@ -255,7 +260,7 @@ FILES = {
         ("deepspeed: ds_zero3.json is a separate file; its name suggests ZeRO stage 3",)),
     "torchrun --nproc_per_node 4 sft.py --model_name_or_path a/b --max_length 8": (
         {"engine.type": "ddp", "hardware.num_gpus": 4, "training.sequence_length": 8},
-        ("several processes without FSDP or DeepSpeed: treated as DDP",)),
+        ("several processes without FSDP or DeepSpeed: treated as DDP", LOGITS)),
     "llama-server -hf a/b -c 8 -fa": ({"engine.flash_attn": True}, ()),
     '{"zero_optimization": {"stage": 3, "cpu_offload": true, "cpu_offload_param": false}, "sequence_parallel_size": 2}': (
         {"engine.offload_optimizer": "cpu", "engine.offload_param": None, "parallelism.ulysses_parallel_size": 2},
@@ -266,6 +271,15 @@ FILES = {
     "torchrun --nproc-per-node 8 pretrain_gpt.py --model-parallel-size 2 --batch-size 4 --checkpoint-activations": (
         {"hardware.num_gpus": 8, "parallelism.tensor_parallel_size": 2, "training.micro_batch_size": 4,
          "training.activation_checkpointing.policy": "full", "training.activation_checkpointing.num_layers": 1}, ()),
+    "torchrun pretrain_gpt.py --micro-batch-size 4 --global-batch-size 8 --activations-checkpoint-method block": (
+        {"hardware.num_gpus": 1, "training.gradient_accumulation_steps": 2,
+         "training.activation_checkpointing.policy": "full", "training.activation_checkpointing.method": "block"}, ()),
+    "deepspeed --num_gpus 8 --module openrlhf.cli.train_kd --pretrain a/b --teacher_model a/c --micro_train_batch_size 2 --max_len 8": (
+        {"training.method.name": "distill", "training.method.teacher": "a/c"},
+        ("train_kd: the teacher is sharded like the model; the divergence is counted as torchtune computes it",)),
+    "deepspeed --num_gpus 8 --module openrlhf.cli.train_prm --pretrain a/b --micro_train_batch_size 2 --max_len 8": (
+        {"training.method.name": None},
+        ("train_prm: the loss takes the logits of placeholders alone, and is counted as that of all tokens",)),
     "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 8 --pipeline-model-parallel-size 16": (
         {"hardware.num_gpus": None, "hardware.gpus_per_node": 8},
         ("the number of GPUs is not given; set it with --gpus",
@@ -284,9 +298,11 @@ FILES = {
 def test_vocabularies_that_are_not_padded():
     """As many words as Megatron-LM is told to make, with what else older scripts say of positions."""
     found = imported(
-        "pretrain_gpt.py --num-layers 2 --hidden-size 64 --padded-vocab-size 50432 --use-rotary-position-embeddings"
+        "pretrain_gpt.py --num-layers 2 --hidden-size 64 --padded-vocab-size 50432 --use-rotary-position-embeddings "
+        "--attention-head-type multiquery"
     )
     sizes = {"vocab_size": 50432, "make_vocab_size_divisible_by": 1, "position_embedding_type": "rope"}
+    sizes |= {"num_query_groups": 1}
     assert {name: found.config["model"][name] for name in sizes} == sizes
     assert not found.unknown
 
@@ -613,10 +629,10 @@ def test_adapters_whose_layers_trl_leaves_to_peft():
     llama = imported(text.format("meta-llama/Llama-3.1-8B"))
     usual = {"type": "lora", "rank": 16, "dropout": 0.05}  # trl, trainer/model_config.py
     assert llama.config["training"]["adapter"] == {**usual, "target_modules": ["q_proj", "v_proj"]}
-    assert llama.notes == ("lora_target_modules: not given; PEFT's defaults for llama: q_proj, v_proj",)
+    assert llama.notes == ("lora_target_modules: not given; PEFT's defaults for llama: q_proj, v_proj", LOGITS)
     moe = imported(text.format("Qwen/Qwen3-30B-A3B"))
     assert moe.config["training"]["adapter"] == usual
-    assert moe.notes == ("lora_target_modules: PEFT has no default for qwen3_moe; treated as all-linear",)
+    assert moe.notes == ("lora_target_modules: PEFT has no default for qwen3_moe; treated as all-linear", LOGITS)
 
 
 CASE = """case $SIZE in

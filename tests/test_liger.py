@@ -39,6 +39,18 @@ def test_what_a_layer_keeps(implementation, each):
     assert (kept(implementation, 6) - kept(implementation, 5)) / TOKENS == pytest.approx(each, rel=1e-3)
 
 
+def test_autocast_casts_the_head_of_the_fused_loss():
+    """A frozen head in fp32, as large as the embedding, is also there in 16 bits while a chunk is multiplied with it."""
+    peaks = []
+    for words in (32768, 65536):
+        training = {"sequence_length": TOKENS, "precision": "bf16-autocast", "implementation": "liger",
+                    "loss": "fused-linear", "adapter": {"type": "lora", "rank": 8}}  # fmt: skip
+        model = {**MODEL, "num_hidden_layers": 1, "vocab_size": words, "tie_word_embeddings": False}
+        found = memcore.estimate({"model": model, "training": training})
+        peaks.append(max(each.peak for each in found.moments if each.phase == "loss"))
+    assert peaks[1] - peaks[0] == (4 + 4 + 2) * 32768 * H
+
+
 def test_families_that_liger_does_not_patch():
     """Its kernels need Llama's kind of layer."""
     with pytest.raises(UnsupportedError, match="Liger's kernels need"):

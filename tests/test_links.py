@@ -11,6 +11,7 @@ import os
 import pytest
 from conftest import TRUTH, truth
 
+from memcore.config.adapted_layers import LayerNumbers, Ranks
 from memcore.config.kinds import ModelName, Names, Number, Text, Version
 from memcore.config.pipelines import Layout
 from memcore.config.settings import SETTINGS, Config
@@ -34,7 +35,7 @@ def linked(path, value):
 def sample(kind):
     """A value of a kind that lists none."""
     words = {Layout: [4, 3], ModelName: "gpt2", Names: "q_proj", Number: getattr(kind, "maximum", 1), Text: "0.16.0",
-             TensorTypes: "token_embd=q8_0"}  # fmt: skip
+             TensorTypes: "token_embd=q8_0", Ranks: "q_proj=4", LayerNumbers: [0, 2]}  # fmt: skip
     if type(kind) in words:
         return words[type(kind)]
     return kind.parse("2" if isinstance(kind, Version) else str(max(getattr(kind, "minimum", 1), 1)))

@@ -14,6 +14,7 @@ from memcore.servers.llamacpp.ggml.graph import Graph, apply, leaf, mul_mat
 from memcore.servers.llamacpp.ggml.scheduler import Device, Scheduler
 from memcore.servers.llamacpp.gguf import gguf_file
 from memcore.servers.llamacpp.plan import Flags
+from memcore.servers.llamacpp.projector import projector
 from memcore.units import MiB
 
 TRUTH = truth("gguf")
@@ -521,3 +522,18 @@ def test_a_layer_that_is_loaded_unasked():
     ]
     assert found[0] == pytest.approx(250 * MiB, rel=0.4)
     assert found[1] == 0
+
+
+TOWERS = {
+    ("google/gemma-3-4b-it", "f16"): 851,
+    ("Qwen/Qwen2.5-VL-7B-Instruct", "f16"): 1354,
+    ("Qwen/Qwen2.5-VL-7B-Instruct", "q8_0"): 853,
+    ("HuggingFaceTB/SmolVLM2-2.2B-Instruct", "q8_0"): 593,
+}
+"""Megabytes of published mmproj files (ggml-org's repositories), with their headers."""
+
+
+@pytest.mark.parametrize("file", TOWERS, ids=str)
+def test_files_of_towers(file):
+    model, kind = file
+    assert projector(find_model(model), kind).bytes / 1e6 == pytest.approx(TOWERS[file], rel=0.005)

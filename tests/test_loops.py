@@ -518,6 +518,9 @@ AUTOMODEL_VL = (
         (SWIFT_VL.replace("full", "lora"), None),
         (AXOLOTL_VL, None),
         (AXOLOTL_VL + "freeze_mm_modules: true\n", ["language-model"]),
+        (AXOLOTL_VL + "adapter: lora\nlora_target_linear: true\n", ["language-model", "tower", "projector"]),
+        (AXOLOTL_VL + "adapter: lora\nlora_target_modules: [q_proj, down_proj]\n", ["language-model", "tower"]),
+        (AXOLOTL_VL + "adapter: lora\nlora_target_modules: 'language_model.*.(q|down)_proj'\n", None),
         (QWEN_VL, None),
         (QWEN_VL + "--tune_mm_llm True --tune_mm_mlp True --tune_mm_vision False", ["language-model", "projector"]),
         (QWEN_VL + "--freeze_vision_tower True --freeze_merger False", ["language-model", "projector"]),
@@ -545,6 +548,14 @@ def test_what_learns_of_a_model_with_towers_comes_back(tool, given):
     lost = "training.trainable" in told.left_out
     assert lost == (tool == "axolotl" and isinstance(given, list))
     assert lost or back == ([given] if isinstance(given, str) else given)
+
+
+@pytest.mark.parametrize("tool", ["axolotl", "trainer"])
+def test_adapters_of_the_language_model_alone_come_back(tool):
+    adapted = {"adapter": {"type": "lora", "rank": 8, "target_modules": "all-linear"}}
+    told = exported(Config.from_dict({"model": TOWERS, "training": adapted}), tool)
+    back = imported(told.text).config["training"]
+    assert (back.get("trainable"), back["adapter"]["target_modules"], *told.left_out) == (None, "all-linear")
 
 
 @pytest.mark.parametrize(

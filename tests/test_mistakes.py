@@ -108,6 +108,7 @@ MISTAKES = {
     "explain job.json --at noon": "--at: found 'noon'; allowed: ",
     "estimat job.json": "(did you mean 'estimate'?)",
     "job.json --seq 4k": "found 'job.json', which is a job; put a command before it, as in `memcore estimate job.json --seq 4k`",
+    "'fits 8B my 4090?'": "which is a job; put a command before it, as in `memcore estimate 'fits 8B my 4090?'`",
     "estimate job.json --tensor-parallel-size 2": "(did you mean '--tp'?)",
     "estimate job.json --lora_r 16": "(did you mean '--adapter-rank'?)",
     "estimate job.json --adapter qlora": "found 'qlora', which is lora with --frozen-weights nf4",

@@ -142,12 +142,12 @@ def test_what_leaves_the_page_comes_back(browser, shared, tmp_path):
 
 
 def test_a_script_of_ones_own_is_taken_away(watched, site):
-    """Serving with transformers has no file that a tool reads; everything else can be had."""
+    """Generating with transformers is taken away as the script that runs it; the address's own query stays out."""
     live(watched, f"{site}?q=,=1#v1&model=gpt2&engine=transformers&max-len=1024&accelerator=t4")
     watched.get_by_role("button", name="Export", exact=True).click()
     dialog = watched.locator("#exports")
     expect(dialog).to_be_visible()
-    expect(dialog.locator("#export-flags")).to_have_count(0)
+    expect(dialog.locator("#export-flags")).to_contain_text("from transformers import pipeline")
     with watched.expect_download() as saved:
         dialog.locator('[data-kind="csv"][data-way="save"]').click()
     assert saved.value.suggested_filename == "memcore.csv"
@@ -281,7 +281,9 @@ def test_the_hub_is_asked_at_a_click_only(context, page, site):
 
     def answer(route):
         name = route.request.url.rpartition("/")[2]
-        if "/api/" in route.request.url:
+        if "no-such" in route.request.url or ("gated" in route.request.url and name == "config.json"):
+            route.fulfill(status=401, headers=open_to_all)
+        elif "/api/" in route.request.url:
             files = ("config.json", "README.md", "model.safetensors")
             route.fulfill(
                 json={"sha": "c0ffee", "siblings": [{"rfilename": each} for each in files]}, headers=open_to_all
@@ -310,6 +312,11 @@ def test_the_hub_is_asked_at_a_click_only(context, page, site):
     ]  # fmt: skip
     assert [each.headers.get("range") for each in asked[2:]] == ["bytes=0-7", f"bytes=8-{7 + len(held)}"]
     assert not any("cookie" in each.headers for each in asked)
+    for name, said in (("no-such", "has no public repository org/no-such"), ("gated", "org/gated is gated")):
+        page.get_by_role("combobox", name="Model", exact=True).fill(f"org/{name}")
+        page.locator(f'[data-hub="org/{name}"]').click()
+        expect(page.locator("#import-error")).to_contain_text(said)
+        page.keyboard.press("Escape")
     context.route("https://cas-bridge.xethub.hf.co/**", lambda route: route.fulfill(body="", headers=open_to_all))
     for host, done in (
         ("example.org", "blocked"),
@@ -332,3 +339,5 @@ def test_a_checkpoint_is_read_by_its_header(page, site):
     page.locator('[data-open="import"]').click()
     page.locator("#import-file").set_input_files({"name": "m.gguf", "mimeType": "", "buffer": b"GGUF" + bytes(20)})
     expect(page.locator("#import-error")).to_contain_text("version")
+    page.locator("#import-file").set_input_files({"name": "a.log", "mimeType": "", "buffer": bytes(2**24 + 1)})
+    expect(page.locator("#import-error")).to_contain_text("a.log is larger than 16 MiB")

@@ -114,6 +114,9 @@ def test_what_is_computed():
 
 SAID = {
     '"use_dora": false': ('"use_dora": true', "type", "dora"),
+    '"rank_pattern": {}': (r'"rank_pattern": {"^model\\.layers\\.0\\.mlp.(up|down)_proj": 4}', "rank_pattern",
+                           "model.layers.0.mlp.up_proj=4,model.layers.0.mlp.down_proj=4"),
+    '"layers_to_transform": null': ('"layers_to_transform": [1, 0]', "layers_to_transform", [1, 0]),
     '"use_rslora": false': ('"use_rslora": true', "use_rslora", True),
     '"modules_to_save": null': ('"modules_to_save": ["embed_tokens", "lm_head"]', "modules_to_save",
                                 ["embed_tokens", "lm_head"]),
@@ -130,8 +133,8 @@ def test_what_else_makes_the_adapter(key):
 
 
 REFUSED = {
-    '"rank_pattern": {}': ('"rank_pattern": {"q_proj": 4}', "rank_pattern.q_proj: found 4"),
-    '"layers_to_transform": null': ('"layers_to_transform": [0, 1]', "layers_to_transform: found"),
+    '"layers_pattern": null': ('"layers_pattern": "encoder"', "layers_pattern: found 'encoder'"),
+    '"rank_pattern": {}': ('"rank_pattern": {".*q.*": 4}', "rank_pattern: found '.*q.*'"),
     '"trainable_token_indices": null': ('"trainable_token_indices": [3]', "trainable_token_indices: found"),
     '"exclude_modules": null': ('"exclude_modules": ["lm_head"]', "exclude_modules: found"),
     '"layer_replication": null': ('"layer_replication": [[0, 4], [2, 5]]', "layer_replication: found"),
@@ -182,16 +185,16 @@ def test_other_methods_of_peft(text):
 
 
 @pytest.mark.parametrize(
-    "pattern",
+    ("pattern", "layers", "names"),
     [
-        r".*\\.layers\\.(3|7|11|15)\\.self_attn\\.(q|k|v|o)_proj",
-        r"model.layers.[1-3].mlp.up_proj",
-        r"model\\.layers\\.0\\.mlp\\.up_proj",
+        (r".*\\.layers\\.(3|7|11|15)\\.self_attn\\.(q|k)_proj", [3, 7, 11, 15], ["q_proj", "k_proj"]),
+        (r"model.layers.[1-3].mlp.up_proj", [1, 2, 3], ["up_proj"]),
+        (r"model\\.layers\\.0\\.mlp\\.up_proj", [0], ["up_proj"]),
     ],
 )
-def test_adapters_on_some_layers_alone_are_refused(pattern):
-    with pytest.raises(UnsupportedError, match="adapters on only some layers"):
-        imported(f'{{"peft_type": "LORA", "r": 4, "target_modules": "{pattern}"}}')
+def test_adapters_on_some_layers_alone(pattern, layers, names):
+    adapter = imported(f'{{"peft_type": "LORA", "r": 4, "target_modules": "{pattern}"}}').config["training"]["adapter"]
+    assert (adapter["layers_to_transform"], adapter["target_modules"]) == (layers, names)
 
 
 @pytest.mark.parametrize(("parts", "more"), [(["tower"], 7077888), (["tower", "projector"], 7290880)])

@@ -57,6 +57,31 @@ def test_the_question_that_narrows_most(said, asked):
         assert sum(together(left)) < found.high - found.low
 
 
+LORA = {"training": {"micro_batch_size": 4, "adapter": {"type": "lora"}}}
+SHARDED = {"training": {}, "engine": {"type": "fsdp"}, "hardware": {"num_gpus": 8}}
+RELEASED = {"trl": (LORA, "1.6"), "transformers": (LORA, "4.57"), "axolotl": (SHARDED, "0.9")}
+"""By loop, a job whose defaults moved, and the last release before."""
+
+
+@pytest.mark.parametrize("loop", RELEASED)
+def test_former_defaults_are_within_the_range(loop):
+    """The newest release is assumed and said; what a former one needs is within, and naming one narrows most."""
+    said, former = RELEASED[loop]
+    training = {"sequence_length": 2048, "activation_checkpointing": "full", **said["training"]}
+    found, before = (
+        estimate({"model": "Qwen/Qwen3-0.6B", **said, "training": training,
+                  "engine": {**said.get("engine", {}), "framework": loop, **release}})
+        for release in ({}, {"framework_version": former})
+    )  # fmt: skip
+    assert before.device.expected > 1.05 * found.device.expected
+    for newest, other in zip(found.readings, before.readings, strict=True):
+        assert newest.low <= other.expected <= newest.high
+    part = narrowing(found.device.parts)
+    assert part is not None
+    assert part.settled_by == "engine.framework_version"
+    assert [str(each.value) for each in found.job.assumptions if each.path == part.settled_by] == ["newest"]
+
+
 def test_what_is_stated_narrows():
     """A config that says everything has half the range of one that names a framework alone."""
     open_, stated = job(engine__framework="transformers"), job(**STATED)

@@ -188,12 +188,14 @@ REFUSED = {
     QLORA.replace("LoraConfig(", "ShiraConfig("): "ShiraConfig: found in line",
     QLORA.replace("LoraConfig(", "made(")
     + "get_peft_model(model, peft_config)\n": "get_peft_model: its config in line",
-    QLORA.replace('bias="none"', "layers_to_transform=[0]"): "layers_to_transform: found [0]",
+    QLORA.replace('bias="none"', "exclude_modules=['a']"): "exclude_modules: found ['a']",
     QLORA.replace('["q_proj"]', r"r'.*\.1.*q_proj'"): "adapters on only some layers",
     UNSLOTH.replace("    dtype", "    load_in_fp8 = True,\n    dtype") + ADAPTED + TRAINED: "load_in_fp8: found True",
     QLORA.replace("BitsAndBytesConfig(", "HqqConfig("): "HqqConfig: found in line",
     QLORA
     + "other = TrainingArguments(output_dir='y', per_device_train_batch_size=8)\n": "different arguments in lines",
+    "import deepspeed\nfrom transformers import AutoModel\nmodel = AutoModel.from_pretrained('a/b')\n"
+    "engine = deepspeed.init_inference(model, tensor_parallel={'tp_size': 2})\nengine.generate(x)\n": "init_inference: found",
     "import torch\nfor x in range(3):\nprint(x)\nTrainingArguments(": "is not Python: line",
     notebook("print(1)"): "notebook that neither trains nor serves",
     "import torch\n\ndef build():\n    return torch.zeros(1)\n": "is a Python script, which is not run",
@@ -708,6 +710,29 @@ def test_few_bits_without_a_config(given, bits):
     assert (found[BITS], found[POLICY]) == (bits, "full")
 
 
+def test_arguments_of_a_class_that_has_the_name_of_its_base():
+    """rohan-paul/LLM-FineTuning-Large-Language-Models: read by a parser, and handed on to another of its class."""
+    own = "class TrainingArguments(transformers.TrainingArguments):\n    per_device_train_batch_size: int = field(default=3)\n"
+    parsed = "a = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()[0]\n"
+    made = "b = TrainingArguments(per_device_train_batch_size=a.per_device_train_batch_size)\n"
+    load = "model = AutoModelForCausalLM.from_pretrained('a/b', quantization_config=GPTQConfig(bits=4))\n"
+    rest = "ids = [f'{i}' for i in range(2)]\nOwnTrainer(model=model, args=b).train()\n"
+    found = flat(imported(HEAD + own + parsed + load + made + rest).config)
+    assert (found["training.micro_batch_size"], found[BITS]) == (3, "gptq")
+    assert found["training.sequence_length"] == "$max_length"
+
+
+def test_where_adapters_differ():
+    """PEFT's patterns and lists, those of a comprehension among them; a row of its table; a repository that is fetched."""
+    load = "model = AutoModelForCausalLM.from_pretrained(snapshot_download('a/b'))\n"
+    table = "wanted = TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING['llama']\n"
+    config = "peft = LoraConfig(target_modules=wanted, rank_pattern={'q_proj': 4}, layers_to_transform=[i + 2 for i in range(2)])\n"
+    found = flat(imported(HEAD + load + table + config + "SFTTrainer(model=model, peft_config=peft).train()\n").config)
+    names = {"target_modules": ["q_proj", "v_proj"], "rank_pattern": "q_proj=4", "layers_to_transform": [2, 3]}
+    assert {name: found[f"training.adapter.{name}"] for name in names} == names
+    assert found["model"] == "a/b"
+
+
 def test_only_the_run_knows():
     later = "if rows > 9:\n    args.per_device_train_batch_size = 8"
     for changes in (("", later, ""), ("", "", ", optimizers=(make(), None)")):
@@ -729,6 +754,9 @@ def test_only_the_run_knows():
         ("scripts_fifth", (13, 15), (1, 0)),
         ("scripts1_blind", (70, 79), (1, 0)),
         ("scripts1_second", (27, 33), (0, 0)),
+        ("scripts2_blind", (37, 39), (0, 0)),
+        ("scripts2_second", (13, 15), (1, 0)),
+        ("scripts2_third", (10, 10), (0, 0)),
     ],
 )
 def test_scripts_as_written_down(batch, right, silent):

@@ -52,6 +52,7 @@ READ = {
         "engine.cpu_offload_gb": 8, "engine.kv_offloading_size": 16, "engine.kv_connector": None},
     "export VLLM_USE_FLASHINFER_SAMPLER=0\n" + VLLM: {"engine.flashinfer_sampler": False},
     "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0 " + VLLM: {"engine.estimate_cudagraphs": False},
+    "VLLM_USE_V1=0 " + VLLM: {"engine.use_v1": False},
     "VLLM_USE_V2_MODEL_RUNNER=1 " + VLLM: {"engine.use_v2_model_runner": True},
     VLLM + "--skip-mm-profiling": {"engine.skip_mm_profiling": True},
     VLLM + """--compilation-config '{"cudagraph_mode": "FULL_DECODE_ONLY", "custom_ops": ["all"]}'""": {

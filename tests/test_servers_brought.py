@@ -88,7 +88,11 @@ READ = {
     "llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -ts 3,1 -sm layer": {
         "engine.tensor_split": "3,1", "hardware.num_gpus": 2,
     },
-    "llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -cmoe": {"engine.n_cpu_moe": 1000},
+    "llama-server -m Qwen3-30B-A3B-Q4_K_M.gguf -cmoe": {"engine.n_cpu_moe": 1000, "engine.mmproj": None},
+    "llama-server -m gemma-3-4b-it-Q4_K_M.gguf --mmproj ./mmproj-BF16.gguf": {"engine.mmproj": "bf16"},
+    "llama-server -hf unsloth/gemma-3-12b-it-GGUF:Q8_0": {"engine.mmproj": "f16"},
+    "llama-server -hf unsloth/gemma-3-12b-it-GGUF:Q8_0 --no-mmproj": {"engine.mmproj": None},
+    "llama-server -m gemma-3-4b-it-Q4_K_M.gguf --mmproj a.gguf --no-mmproj-offload": {"engine.mmproj": None},
     "kind: VLLMRuntime\nspec:\n  model: {modelURL: org/m, maxModelLen: 4096, maxNumSeqs: 32}\n"
     "  vllmConfig: {tensorParallelSize: 2, gpuMemoryUtilization: '0.8', port: 8000}\n": {
         "inference.max_model_len": 4096, "inference.max_num_seqs": 32, "parallelism.tensor_parallel_size": 2,

@@ -226,7 +226,9 @@ def test_adapters_have_slots():
         ("qwen3-4b", "0.27.1", 3 * 151_936 + 2 * 2560),
         ("llama-3.1-8b", "0.27.1", 2 * 128_256 + 2 * 4096),
         ("llama-3.1-8b", "0.8.2", 2 * (128_256 + 256) + 2 * 4096),
-        ("mistral-7b-v0.3", "0.27.1", 0),
+        ("qwen3-4b", "0.15.1", 0),
+        ("mistral-7b-v0.3", "0.15.1", 0),
+        ("mistral-7b-v0.3", "0.14.1", 2 * (32_768) + 2 * 4096),
     ],
 )
 def test_adapters_of_the_vocabulary(model, version, words):
@@ -1309,6 +1311,37 @@ def test_which_runner_is_told(told, estimates):
     """Before 0.29 the first one alone estimates graphs; dense networks run in the second one since 0.25."""
     found = serve("qwen3-4b", version="0.26.0", **({} if told is None else {"use_v2_model_runner": told}))
     assert (found.rank.graphs_estimated is not None) == estimates
+
+
+@pytest.mark.parametrize(
+    ("version", "told", "accelerator", "cache", "sizes"),
+    [
+        ("0.8.5", {}, "rtx-4090", "bf16", 67),
+        ("0.8.5", {"use_v1": False}, "rtx-4090", "bf16", 35),
+        ("0.8.5", {}, "rtx-4090", "fp8", 35),
+        ("0.8.5", {}, "h100-sxm-80gb", "fp8", 67),
+        ("0.8.2", {"cpu_offload_gb": 1}, "rtx-4090", "bf16", 35),
+        ("0.8.5", {}, "mi300x", "bf16", 35),
+        ("0.9.2", {}, "mi300x", "bf16", 67),
+    ],
+)
+def test_what_the_former_engine_runs(version, told, accelerator, cache, sizes):
+    """It captures 35 sizes, the present one 67 (engine/arg_utils.py, _is_v1_supported_oracle)."""
+    found = serve(
+        "qwen3-0.6b",
+        hardware={"accelerator": accelerator},
+        version=version,
+        inference={"kv_cache_dtype": cache},
+        **told,
+    )
+    entry = next(each for each in found.ledger.entries if each.title == "captured graphs")
+    assert f"{sizes} captured sizes" in str(entry.text)
+
+
+@pytest.mark.parametrize("version", ["0.7.3", "0.11.0"])
+def test_releases_of_one_engine(version):
+    with pytest.raises(ConfigError, match="both engines"):
+        serve("qwen3-0.6b", version=version, use_v1=True)
 
 
 @pytest.mark.parametrize(("dtype", "each"), [("fp32", 4), ("bf16", 2)])

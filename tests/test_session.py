@@ -315,10 +315,16 @@ ON_A100 = {"hardware.accelerator": "a100-sxm-80gb", "hardware.num_gpus": 2}
         ("llama-3.1-70b with sglang, 20 users of 8k, 2 a100 sxm 80gb", {**LLAMA_70B, **ON_A100, "engine.type": "sglang"}),
         ("QLoRA Qwen3 8B on a 3090, batch 4", {"model": "qwen3-8b", "hardware.accelerator": "rtx-3090",
             "training.micro_batch_size": 4, "training.quantization": "nf4", "training.adapter.type": "lora"}),
-        ("full fine-tune of gemma 2 9b on 8 h200 sxm, sequence length 2048", {"model": "gemma-2-9b",
+        ("full fine-tune of gemma 2 9b on 8 H200 141GB SXM, sequence length 2048", {"model": "gemma-2-9b",
             "hardware.num_gpus": 8, "training.sequence_length": 2048, "training.adapter.type": None}),
         ("在 RTX 4090 上用 LoRA 微调 Qwen3 8B，长度 2048", {"model": "qwen3-8b", "hardware.accelerator": "rtx-4090",
             "hardware.num_gpus": 1, "training.sequence_length": 2048, "training.adapter.type": "lora"}),
+        ("GRPO Qwen2.5 7B with vLLM colocated on 8 H100", {"model": "qwen2.5-7b", "training.method.name": "grpo",
+            "training.method.rollout_share": 0.3, "engine.type": None}),
+        ("Qwen3 8B on my 64 GB Mac", {"model": "qwen3-8b", "engine.type": "llama.cpp",
+            "hardware.accelerator": "m1-max-64gb"}),
+        ("vllm serve Qwen/Qwen3-32B --tensor-parallel-size 2 --max-model-len 8192", {"model": "qwen3-32b",
+            "parallelism.tensor_parallel_size": 2, "engine.type": "vllm", "inference.max_model_len": 8192}),
     ],
 )  # fmt: skip
 def test_a_whole_question_fills_the_sentence(text, wanted):

@@ -8,7 +8,7 @@ import pytest
 from memcore import Config, estimate
 from memcore.errors import ConfigError, MemcoreError
 from memcore.formats.readers import flat
-from memcore.networks.catalog import find_model
+from memcore.networks.catalog import content_of, find_model
 from memcore.tools import imported
 from memcore.tools.exporting import exported
 from memcore.tools.sources import Source, read_sources
@@ -1485,6 +1485,20 @@ def test_several_files_keep_what_each_says():
     both = read_sources([fsdp, sources[1]])[0]
     assert flat(both)["engine.type"] == "deepspeed"
     assert "engine.cpu_offload" not in flat(both)
+    adapted = "model_name_or_path: a/b\nuse_peft: true\ntorch_dtype: bfloat16\nbf16: true\nmax_length: 512\n"
+    alone = [
+        Source("lora.yaml", adapted),
+        Source("accelerate.yaml", "distributed_type: MULTI_GPU\nmixed_precision: bf16\n"),
+    ]
+    assert flat(read_sources(alone)[0])["training.precision"] == "bf16"
+    sharded = [
+        Source("full.yaml", adapted.replace("use_peft: true\n", "")),
+        Source("a.yaml", "distributed_type: FSDP\n"),
+    ]
+    assert flat(read_sources(sharded)[0])["training.precision"] == "bf16-mixed"
+    guessing = Source("zero.json", '{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 1}}')
+    floats = Source("axolotl.yml", "base_model: a/b\nsequence_len: 512\nfp16: true\nbf16: false\n")
+    assert flat(read_sources([floats, guessing])[0])["training.precision"] == "fp16-mixed"
 
 
 AXOLOTL_405B = """\
@@ -1631,7 +1645,7 @@ def test_what_a_file_says_is_read(text):
 
 
 def test_adapters_of_some_layers_are_refused():
-    with pytest.raises(MemcoreError, match="adapters on only some layers"):
+    with pytest.raises(MemcoreError, match="adapters on different layers by module"):
         imported(BY_LAYER.replace("model.layers.27.self_attn.v_proj", "model.layers.26.mlp.up_proj"))
 
 
@@ -1690,6 +1704,28 @@ NINTH = {
     LLAVA: {"training.adapter.target_modules": "all-linear", "training.sequence_length": 2048, "engine.zero_stage": 3},
     PACKED: {"training.sequence_length": 4096, "training.packed_sequences": True},
     NANO: {"model": "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", "training.sequence_length": 2048},
+    "python scripts/training/run_recipe.py --recipe qwen3_600m_sft_yarn_128k_config train.global_batch_size=8": {
+        "model": "qwen3-0.6b",
+        "training.sequence_length": 131072,
+    },
+    "model_name_or_path: a/b\nbeta: 0.01\nloss_type: sigmoid\ndo_train: true\nbf16: true\n": {
+        "training.method.name": "dpo",
+        "training.sequence_length": 1024,
+    },
+    "python3 -m verl.trainer.main_ppo --config-name='ppo_megatron_trainer' "
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1": {
+        "engine.type": "megatron",
+    },
+    "python3 -m verl.trainer.main_ppo actor_rollout_ref.actor.fsdp_config.strategy=fsdp2 algorithm.adv_estimator=grpo "
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 distillation.enabled=True": {
+        "training.method.name": "grpo",
+        "engine.type": "fsdp",
+        "engine.version": 2,
+    },
+    "max_seq_len: 2048\ndevice_train_microbatch_size: 4\nmodel:\n  name: hf_causal_lm\n  pretrained_model_name_or_path: gpt2\n"
+    "  config_overrides: {n_positions: 2048}\nfsdp_config: {sharding_strategy: FULL_SHARD}\n": {
+        "model": {"_name_or_path": "gpt2", **content_of("gpt2"), "n_positions": 2048},
+    },
 }
 
 

@@ -239,7 +239,7 @@ def test_a_checkpoint_with_fewer_experts():
 
 
 def test_another_makers_model_names_what_it_may_be_trained_from():
-    with pytest.raises(MemcoreError, match=r"--model mistralai/Mistral-7B-v0\.3 if it has those shapes"):
+    with pytest.raises(MemcoreError, match=r"name mistralai/Mistral-7B-v0\.3 if it has the same shapes"):
         find_model("Locutusque/Hercules-2.5-Mistral-7B")
     with pytest.raises(MemcoreError, match="give its config.json, or name a model of the same shapes"):
         find_model("mistral-9x9b")

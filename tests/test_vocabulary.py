@@ -65,7 +65,7 @@ RELEASES = {
     "nanotron": ("0.4", "0.5"),
     "vllm": ("0.8.5", "0.9.", "0.10.", "0.11.", "0.14.", "0.17.", "0.20.", "0.25.", "0.29.", "0.33."),
     "sglang": ("0.4.6", "0.5.2", "0.5.8", "0.5.16", "0.5.20", "0.5.23"),
-    "llama.cpp": ("0.3.",),
+    "llama.cpp": ("b10", "b11"),
     "tensorrt-llm": ("1.2.", "1.3."),
 }
 """Releases whose whole vocabulary is classed, by how their numbers begin."""

@@ -63,6 +63,8 @@ class Defaults:
         self._values = config.values
         self.assumptions: list[Assumption] = [*_taken(config)]
         self.problems: list[Problem] = []
+        self.former_releases: list[str] = []
+        """Releases of the training loop whose defaults move much memory, where the config does not name one."""
 
     def given(self, of: Setting[ValueT]) -> ValueT | None:
         """Return the value of a setting, or None."""

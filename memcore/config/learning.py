@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from memcore.config.adapted_layers import LayerNumbers, Ranks
 from memcore.config.kinds import Choice, Flag, Integer, ModelName, Names, Number
 from memcore.config.schema import Section, setting
 from memcore.dtypes import FLOATING
@@ -180,6 +181,23 @@ class Adapter(Section, path="training.adapter", shorthand="type"):
         "keeps copies of them.",
         flag="adapter-experts",
         default="none",
+        advanced=True,
+    )
+    rank_pattern = setting(
+        Ranks(),
+        "Ranks by module",
+        "Ranks of single modules, by the ends of their names (`q_proj=4`, `layers.0.self_attn.k_proj=16`); the first "
+        "that fits decides.",
+        flag="adapter-ranks",
+        default="the same rank everywhere",
+        advanced=True,
+    )
+    layers_to_transform = setting(
+        LayerNumbers(),
+        "Adapted layers",
+        "Numbers of the layers that get an adapter, from 0 (`24-31`).",
+        flag="adapter-layers",
+        default="all",
         advanced=True,
     )
     use_rslora = setting(

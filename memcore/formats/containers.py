@@ -42,6 +42,8 @@ def commands(content: Mapping[Any, Any]) -> str | None:
     >>> commands({"servingEngineSpec": {"modelSpec": [{"modelURL": "org/m", "vllmConfig": {"maxModelLen": 8}}]}})
     'vllm serve "org/m" "--max-model-len" "8"'
     """
+    if isinstance(content.get("command"), str) and isinstance(content.get("compute"), Mapping):
+        return None if content.get("parameters") else _on_platform(content)
     if not any(key in content for key in _TOLD):
         if not content or not all(_swaps(each) and _serves(str(each["cmd"])) for each in content.values()):
             return None
@@ -49,6 +51,15 @@ def commands(content: Mapping[Any, Any]) -> str | None:
     content = _filled_in(content)
     found = list(_scripts(_swapped(content), 0, ""))
     return "\n".join(found) if found else None
+
+
+def _on_platform(content: Mapping[Any, Any]) -> str:
+    """Return the command of a run on MosaicML's platform with the processes that its GPUs give Composer.
+
+    Runs with `parameters` are read by them (llm-foundry, mcli/*.yaml).
+    """
+    gpus = content["compute"].get("gpus")
+    return f"export NPROC_PER_NODE={gpus}\n{content['command']}" if gpus else str(content["command"])
 
 
 def _filled_in(content: Mapping[Any, Any]) -> Mapping[Any, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from memcore.formats.conditions import COMPARISONS
@@ -64,6 +65,53 @@ def of_method(of: object, name: str, values: Sequence[Any]) -> Any:
         return item_or(of, values)
     plain = all(isinstance(each, str) and not is_open(each) for each in (of, *values))
     return getattr(of, name)(*values) if plain and (name != "split" or values != [""]) else NotImplemented
+
+
+BUILTINS: Mapping[str, Callable[..., Any]] = {
+    "int": int, "str": str, "float": float, "len": len, "min": min, "max": max, "range": range, "list": list,
+    "tuple": list, "sorted": sorted, "set": set,
+}  # fmt: skip
+"""Functions of Python's own that are run on known values."""
+_MOST = 1024
+"""Items of a list that is written out."""
+
+
+def of_builtin(name: str, values: Sequence[Any]) -> Any:
+    """Return what a function of Python's own gives; NotImplemented where it is not known.
+
+    >>> of_builtin("range", [24, 28]), of_builtin("int", ["8"]), of_builtin("range", ["$LAYERS"])
+    ([24, 25, 26, 27], 8, NotImplemented)
+    """
+    items = [part for each in values for part in (each if isinstance(each, list) else [each])]
+    if not values or any(not isinstance(each, int | float | str) or is_open(each) for each in items):
+        return NotImplemented
+    try:
+        found = BUILTINS[name](*values)
+        many = isinstance(found, range | set | list)
+        return found if not many else sorted(found) if isinstance(found, set) else list(found[:_MOST])
+    except (ValueError, TypeError, OverflowError):
+        return NotImplemented
+
+
+def turns(node: ast.ListComp, items: object) -> list[ast.expr] | None:
+    """Return what a comprehension writes for each item, with the item in its place; None where it is not known."""
+    (loop, *others), of = node.generators, node.generators[0].target
+    plain = isinstance(items, list) and len(items) <= _MOST and not any(map(is_open, items))
+    if not plain or others or loop.ifs or not isinstance(of, ast.Name):
+        return None
+    return [_Given(of.id, each).visit(deepcopy(node.elt)) for each in items]  # type: ignore[attr-defined]
+
+
+class _Given(ast.NodeTransformer):
+    """Puts a value where a name stands."""
+
+    def __init__(self, name: str, value: object) -> None:
+        self.name, self.given = name, value
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Return the value for the name, and another name as it is."""
+        known = ast.Constant(self.given)  # type: ignore[arg-type]
+        return ast.copy_location(known, node) if node.id == self.name else node
 
 
 def path_of(parts: Sequence[Any]) -> Any:

@@ -10,7 +10,7 @@ r"""Objects that hold a Python script's settings: dataclasses that a command lin
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
@@ -195,7 +195,7 @@ class Objects:
             return self.attributes[name, attribute][0]
         if not kind or any((each, attribute) in self.changed for each in others):
             return None
-        made = self.made.get(kind, [])
+        made = [call for call in self.made.get(kind, []) if not _copies(call, others)]
         said = [each.value for call in made for each in call.keywords if each.arg == attribute]
         if any(call.args or any(each.arg is None for each in call.keywords) for call in made) or len(said) > 1:
             return None
@@ -205,6 +205,12 @@ class Objects:
         given = {each.arg for call in made for each in call.keywords}
         names = () if found is None else (each.id for each in ast.walk(found) if isinstance(each, ast.Name))
         return None if given.intersection(names) else found
+
+
+def _copies(call: ast.Call, names: Collection[str]) -> bool:
+    """Return whether an object is made of the attributes of another of its class."""
+    values = [each.value for each in call.keywords]
+    return any(isinstance(each, ast.Attribute) and last(each.value) in names for each in values)
 
 
 def _of_namespace(call: ast.Call) -> bool:

@@ -26,17 +26,20 @@ from memcore.formats.assignments import (
     sifts,
 )
 from memcore.formats.expressions import (
+    BUILTINS,
     COMPARED,
     OPERATIONS,
     asks,
     is_open,
     item_of,
     names_it,
+    of_builtin,
     of_method,
     path_of,
     plainly,
     size,
     takes,
+    turns,
 )
 from memcore.formats.notebooks import tree_of
 from memcore.formats.objects import Objects, alive, constant, last, options, settle
@@ -53,7 +56,6 @@ _OF_GPU: Mapping[str, object] = {
 _HAS_GPU = "torch.cuda.is_available"
 _TORCH: Mapping[str, str] = {"half": "float16", "float": "float32"}
 """Other names of dtypes (torch/__init__.py)."""
-_TYPES: Mapping[str, Callable[[Any], Any]] = {"int": int, "str": str, "float": float}
 _SWITCHES: Mapping[object, bool] = {"store_true": False, "store_false": True}
 """What options are that only switch something, unless somebody does (Lib/argparse.py)."""
 _OF_TEXTS: Mapping[str, tuple[int, ...]] = {
@@ -61,9 +63,11 @@ _OF_TEXTS: Mapping[str, tuple[int, ...]] = {
     "endswith": (1,),
 }  # fmt: skip
 """Methods of texts, and how many arguments they may have."""
+_FETCHES = "snapshot_download"
+"""What brings a repository here, whose folder stands for it (huggingface_hub, modelscope)."""
 _REMOVING = frozenset({"pop", "popitem", "clear", "setdefault"})
 _JOINING = frozenset({"Path", "PurePath", "join", "joinpath"})
-_LARGEST, _LARGE, _LONGEST = 2**63, 4096, 2**20
+_LARGEST, _LARGE, LONGEST = 2**63, 4096, 2**20
 """Of a number, of the parts of a value, and of the letters of a script."""
 
 
@@ -123,12 +127,12 @@ def followed(code: str, makes: Callable[[str, str], str] | None = None) -> tuple
 
     Raises ConfigError for what is no Python.
     """
-    if len(code) > _LONGEST:
-        raise ConfigError.at("the file", "is longer than {} characters", f"{_LONGEST:,}")
+    if len(code) > LONGEST:
+        raise ConfigError.at("the file", "is longer than {} characters", f"{LONGEST:,}")
     try:
         tree = tree_of(code)
         settle(tree)
-        known = _Known(tree, Scopes(tree))
+        known = Known(tree, Scopes(tree))
         never = known.never()
         nodes = [node for node in alive(tree, 0) if id(node) not in never]
         found = [known.call(node) for node in nodes if isinstance(node, ast.Call)]
@@ -144,50 +148,8 @@ def followed(code: str, makes: Callable[[str, str], str] | None = None) -> tuple
     return sorted(found, key=lambda each: each.line), changes
 
 
-_PUT = ("setdefault", "putenv")
-
-
-def environment(code: str) -> dict[str, str]:
-    r"""Variables of the environment that a script sets to texts that are known.
-
-    >>> environment("import os\nos.environ['A'] = 'b:' + 'c'\nos.environ.setdefault('A', 'd')")
-    {'A': 'b:c'}
-    """
-    found: dict[str, str] = {}
-    if len(code) > _LONGEST or ("environ" not in code and "putenv" not in code):
-        return found
-    try:
-        tree = tree_of(code)
-        settle(tree)
-        known = _Known(tree, Scopes(tree))
-        for node in alive(tree, 0):
-            for name, value, more in _set_in(node):
-                said = known.value(name, 0), known.value(value, 0)
-                if all(isinstance(each, str) and not is_open(each) for each in said) and not (
-                    more and said[0] in found
-                ):
-                    found[said[0]] = said[1]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return found
-    return found
-
-
-def _set_in(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, bool]]:
-    """Names and values that a statement puts into the environment, and whether only where nothing is there."""
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Subscript) and last(target.value) == "environ":
-                yield target.slice, node.value, False
-    elif isinstance(node, ast.Call) and last(node.func) in _PUT and len(node.args) == 2:
-        yield node.args[0], node.args[1], last(node.func) == "setdefault"
-    elif isinstance(node, ast.Call) and last(node.func) == "update" and "environ" in ast.dump(node.func):
-        for each in node.args:
-            if isinstance(each, ast.Dict):
-                yield from ((name, value, False) for name, value in zip(each.keys, each.values, strict=True) if name)
-
-
 @dataclass
-class _Known:
+class Known:
     """What names of a script stand for."""
 
     tree: ast.Module
@@ -537,11 +499,16 @@ class _Known:
             except TypeError:
                 return NotImplemented
         if isinstance(node, ast.Subscript):
-            key = self.value(node.slice, deep)
-            return (
-                self._variable([key]) if last(node.value) == "environ" else item_of(self.value(node.value, deep), key)
-            )
+            return self._item(last(node.value), self.value(node.slice, deep), node.value, deep)
         return self._computed(node, deep)
+
+    def _item(self, name: str, key: Any, of: ast.expr, deep: int) -> Any:
+        """Return an item of a mapping or a list; of a library's table by their names."""
+        if name == "environ":
+            return self._variable([key])
+        found = item_of(self.value(of, deep), key)
+        constant = name.isupper() and isinstance(key, str) and not is_open(key)
+        return f"${name}.{key}" if found is NotImplemented and constant else found
 
     def _mapping(self, node: ast.Dict, deep: int) -> dict[str, Any]:
         """A mapping with those that are unpacked in it."""
@@ -631,11 +598,11 @@ class _Known:
         asked = name == "getenv" or (name == "get" and "environ" in ast.dump(node.func))
         if asked and values and isinstance(values[0], str):
             return self._variable(values)
-        if name in _TYPES and len(values) == 1 and isinstance(values[0], int | float | str) and not is_open(values[0]):
-            try:
-                return _TYPES[name](values[0])
-            except (ValueError, TypeError, OverflowError):
-                return NotImplemented
+        if name == _FETCHES:
+            named = [self.value(each.value, deep) for each in node.keywords if each.arg in ("repo_id", "model_id")]
+            return [*values, *named, NotImplemented][0]
+        if name in BUILTINS and isinstance(node.func, ast.Name):
+            return of_builtin(name, values)
         if isinstance(node.func, ast.Attribute) and (name == "get" or len(values) in _OF_TEXTS.get(name, ())):
             return of_method(self.value(node.func.value, deep), name, values)
         if name in _JOINING and len(values) > (name == "join" and "path" not in ast.dump(node.func)):
@@ -671,6 +638,9 @@ class _Known:
             return -value if isinstance(node.op, ast.USub) and isinstance(value, int | float) else NotImplemented
         if isinstance(node, ast.BoolOp | ast.IfExp):
             return self._chosen(node, deep)
+        if isinstance(node, ast.ListComp):
+            every = turns(node, self.value(node.generators[0].iter, deep))
+            return NotImplemented if every is None else [self.value(each, deep) for each in every]
         if isinstance(node, ast.JoinedStr):
             inner = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
             parts = [self.value(each, deep) for each in inner]

@@ -278,7 +278,8 @@ def started(found: Mapping[str, Any]) -> dict[str, Any]:
     `--num_processes` of accelerate is that of all nodes; torchrun and deepspeed count those of each
     (accelerate, commands/launch.py; torch, distributed/run.py; deepspeed, launcher/runner.py: `--include`).
     """
-    name = next((each for each in _PROCESSES if _is_count(found.get(each))), None)
+    listed = (*_PROCESSES, *(_OF_COMPOSER if "composer" in str(found.get("", "")) else ()))
+    name = next((each for each in listed if _is_count(found.get(each))), None)
     named = _INCLUDED.fullmatch(str(found.get("--include", "")))
     if name is None and named is None:
         return {}
@@ -297,6 +298,8 @@ def _is_count(value: object) -> bool:
 
 
 _OF_ALL = "--num_processes"
+_OF_COMPOSER = ("-n", "--nproc")
+"""What Composer's launcher calls the processes of a node (composer/cli/launcher.py)."""
 _NODES = ("--nnodes", "--num_nodes")
 _INCLUDED = re.compile(r"localhost:(\d{1,2}(?:,\d{1,2})*)")
 """The GPUs of this machine that deepspeed takes."""

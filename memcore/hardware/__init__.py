@@ -276,12 +276,18 @@ _AS_DRIVERS: Mapping[str, Sequence[str]] = {
 }
 """Names that `nvidia-smi -L` prints and that are unlike the row's; seen in public logs."""
 _SIZE = re.compile(r" \d+GB$")
+_BOARD = re.compile(r"^(.+)-([A-Z]+\d?)-(\d+GB)$", re.IGNORECASE)
 _SERIES = re.compile(r"^\w+ (?:Radeon )?(?:[RG]TX|RX|Arc) ")
 
 
 def _plain(row: Accelerator) -> Iterator[str]:
-    """Yield the name of a card or a chip without its memory, and without its series: drivers and people say no more."""
-    if row.place != "datacentre":
+    """Yield the name of a card or a chip without its memory, and without its series: drivers and people say no more.
+
+    Of boards also the one with the memory before the board, as in A100 80GB PCIe.
+    """
+    if row.place == "datacentre":
+        yield from (_BOARD.sub(r"\1 \3 \2", name) for name in (row.id, row.name) if _BOARD.match(name))
+    else:
         name = _SIZE.sub("", row.name)
         yield name
         yield _SERIES.sub("", name)
@@ -308,12 +314,22 @@ root of its power."""
 
 
 def usual_board(meant: Sequence[str]) -> str | None:
-    """Return which of several accelerators a short name such as H100 usually means: the only SXM board among them.
+    """Return which of several accelerators a short name usually means: the only SXM board of an H100, any 16 GB Mac.
 
-    Boards of one chip with different memory, such as the A100's, have no usual one.
+    Boards of one chip with different memory, such as the A100's, have no usual one. Of computers
+    with the same memory, which hold the same, the first stands for all.
+
+    >>> usual_board(["h100-sxm-80gb", "h100-nvl-94gb"]), usual_board(["m1-max-64gb", "m4-pro-64gb"])
+    ('h100-sxm-80gb', 'm1-max-64gb')
     """
     boards = [each for each in meant if "-sxm" in each]
-    return boards[0] if len(boards) == 1 and len({each.partition("-")[0] for each in meant}) == 1 else None
+    if len(boards) == 1 and len({each.partition("-")[0] for each in meant}) == 1:
+        return boards[0]
+    found = [BY_ID[each] for each in meant]
+    alike = len({(each.nominal_gb, each.observed_gib) for each in found}) == 1
+    if not alike or any(each.place != "computer" for each in found):
+        return None
+    return meant[0]
 
 
 def find_accelerator(name: str) -> Accelerator:

@@ -221,6 +221,7 @@ ANSWERS_IN_CHINESE: Mapping[str, str] = {
     "library workspaces": "库的工作区",
     "releases of libraries": "各个库的版本",
     "the framework's release": "框架的版本",
+    "defaults of the framework's former releases": "框架旧版本的默认设置",
     "the training loop": "训练循环",
     "the attention kernel": "注意力 kernel",
     "kernels that compute in fp32": "以 fp32 计算的 kernel",

@@ -34,6 +34,7 @@ DEFAULTS_IN_CHINESE: Mapping[str, str] = {
     "all-linear; with engine.framework peft, transformers, trl or accelerate, PEFT's default for the family": (
         "all-linear；engine.framework 为 peft、transformers、trl 或 accelerate 时用 PEFT 对该系列的默认值"
     ),
+    "the same rank everywhere": "各处相同",
     "near the square root of the width, as in PEFT": "接近宽度的平方根，与 PEFT 相同",
     "32 for OFT without a rank, 4 for BOFT, 256 for C3A, as in PEFT": (
         "没有秩的 OFT 为 32，BOFT 为 4，C3A 为 256，与 PEFT 相同"

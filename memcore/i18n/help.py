@@ -38,6 +38,10 @@ HELP_IN_CHINESE: Mapping[str, str] = {
         "与适配器一起完整训练的模块：嵌入（`embed_tokens`）或输出头（`lm_head`）。PEFT 训练其副本，并保留冻结的原件。"
     ),
     "training.adapter.target_parameters": "带 LoRA 的专家矩阵，如 `gate_up_proj`。每次前向传播都会创建并保留其副本。",
+    "training.adapter.rank_pattern": (
+        "各模块的秩，按名称末尾匹配（`q_proj=4`、`layers.0.self_attn.k_proj=16`），取最先匹配的一项。"
+    ),
+    "training.adapter.layers_to_transform": "带适配器的层的编号，从 0 开始（`24-31`）。",
     "training.adapter.use_rslora": "LoRA 的输出按秩的平方根缩放（rsLoRA），不增加显存。",
     "training.adapter.decompose_factor": "LoKr：第一个矩阵的宽度，须能整除层宽。",
     "training.adapter.block_size": (

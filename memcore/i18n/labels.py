@@ -29,6 +29,8 @@ SETTINGS_IN_CHINESE: Mapping[str, str] = {
     "Targets": "目标模块",
     "Modules to save": "完整训练的模块",
     "Adapted experts": "适配的专家",
+    "Ranks by module": "各模块的秩",
+    "Adapted layers": "带适配器的层",
     "Rank-stabilized": "秩稳定化",
     "Factor": "分解因子",
     "Block size": "块大小",

@@ -234,8 +234,11 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "curve-crosses": ("fits at {value}, not at {other}", "{value} 放得下，{other} 放不下"),
     "search": ("Which layout", "搜索并行策略"),
     "search-note": (
-        "Every way to split this job over the same GPUs, fastest first. You can use the page meanwhile.",
-        "在相同 GPU 上切分此任务的所有方式，按时间排序；搜索期间页面可正常使用。",
+        (
+            "Every way to split this job over the same GPUs, the fastest first, or the simpler where times are close. "
+            "You can keep using the page."
+        ),
+        "在相同 GPU 上切分此任务的所有方式，按时间排序；时间相近时，较简单的在前。搜索期间页面可正常使用。",
     ),
     "search-button": ("Find layouts that fit", "查找放得下的并行策略"),
     "search-done": ("{count} layouts tried, {fitting} fit.", "尝试了 {count} 种并行策略，{fitting} 种放得下。"),
@@ -309,6 +312,19 @@ WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "hub-id": ("Hub id", "模型 ID"),
     "hub-fetch": ("Fetch its config", "获取配置"),
+    "hub-ask": ("Ask huggingface.co for it", "向 huggingface.co 查询"),
+    "hub-missing": (
+        "huggingface.co has no public repository {name}.",
+        "huggingface.co 上没有公开仓库 {name}。",
+    ),
+    "hub-gated": (
+        "{name} is gated: accept its licence on huggingface.co, download config.json there, and drop it on this page.",
+        "{name} 须先获得许可：请在 huggingface.co 接受其许可证，下载 config.json，再拖放到本页。",
+    ),
+    "too-large": (
+        "{name} is larger than 16 MiB. Import a config, a command or a log; of a checkpoint, config.json is enough.",
+        "{name} 超过 16 MiB。请导入配置、命令或日志；对于 checkpoint，config.json 即可。",
+    ),
     "hub-failed": ("The hub did not answer:", "模型中心未返回文件："),
     "export-title": ("Export", "导出结果"),
     "export-copy": ("Copy", "复制"),
@@ -346,6 +362,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "Or a whole question, then Enter: serve Llama 3.1 70B to 20 users on 2 × H100; what can I run on a 3090?",
         "也可写下整个问题后按回车：用 2 张 H100 部署 Llama 3.1 70B，20 个用户；3090 能跑什么模型？",
     ),
+    "models-looking": ("Looking for models that fit …", "正在寻找放得下的模型……"),
     "models-that-fit": (
         "{server} serves these well-known models to one user there, with at least {length} tokens:",
         "该硬件上 {server} 可为一位用户运行以下常见模型（至少 {length} 个 token）：",
@@ -413,7 +430,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "use": ("Use {value}", "使用 {value}"),
     "clear": ("Clear it", "清除"),
     "reset": ("Reset all", "全部重置"),
-    "pasted": ("what was pasted", "粘贴的内容"),
+    "pasted": ("the pasted text", "粘贴的内容"),
     "copied-long": (
         "Link copied. It is long: where that is a problem, send the JSON of Export instead.",
         "链接已复制。链接较长：如有不便，请改为发送“导出”中的 JSON。",
@@ -510,6 +527,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "one-gpu-of": ("the GPU of {name}", "{name} 的 GPU"),
     "many-gpus-of": ("each of the {count} GPUs of {name}", "{name} 的 {count} 块 GPU 中每个"),
     "many-gpus": ("each of the {count} GPUs", "{count} 块 GPU 中每个"),
+    "verdict-reason-loss": (
+        "Memory peaks while computing the {when}. The largest part is {category}: {size} of {total} ({share}%).",
+        "显存峰值出现在计算{when}时。最大的部分是{category}：{total} 中的 {size}（{share}%）。",
+    ),
     "verdict-reason": (
         "Memory peaks in the {when}. The largest part is {category}: {size} of {total} ({share}%).",
         "显存峰值出现在{when}。最大的部分是{category}：{total} 中的 {size}（{share}%）。",

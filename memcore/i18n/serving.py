@@ -250,10 +250,6 @@ SERVING_IN_CHINESE: Mapping[str, str] = {
         "段是 2 MiB 的整数倍，不超过 1 MiB 的段尾留给其张量"
     ),
     "inductor autotunes its kernels in the profiling run": "inductor 在显存探测时自动调优 kernel",
-    "not documented by any source": "没有可查证的出处",
-    "context, communicators and CUDA graphs: not documented by any source": (
-        "上下文、通信器与 CUDA Graph，没有可查证的出处"
-    ),
     # Formats of weights
     "fp8, one scale for each matrix": "fp8，每个矩阵一个缩放因子",
     "fp8, one scale for each output channel": "fp8，每个输出通道一个缩放因子",

@@ -77,11 +77,11 @@ tensors. Start with:
     "cli-valid-one": ("valid: 1 setting given, {assumed} assumed", "有效：给出 1 项设置，假设 {assumed} 项"),
     "cli-gpus-needed": ("GPUs needed", "所需 GPU 数"),
     "cli-gpus-some": (
-        "Does not fit unchanged on any number of: {kinds}. `memcore plan` with --accelerator shows what to change.",
+        "Unchanged, it fits on no number of these: {kinds}. `memcore plan` with --accelerator shows what to change.",
         "不改动任务时，以下 GPU 无论多少块都放不下：{kinds}。`memcore plan` 加 --accelerator 会给出可行的改法。",
     ),
     "cli-gpus-none": (
-        "Does not fit unchanged on any number of GPUs of the {count} kinds tried. `memcore plan` shows what to change.",
+        "Unchanged, it fits on no number of GPUs of the {count} kinds tried. `memcore plan` shows what to change.",
         "不改动任务时，所试的 {count} 种 GPU 无论多少块都放不下。`memcore plan` 会给出可行的改法。",
     ),
     "cli-nodes": ("nodes", "节点数"),
@@ -98,6 +98,10 @@ tensors. Start with:
     "cli-time": ("time", "时间"),
     "cli-change": ("change", "改动"),
     "cli-then-needs": ("then needs", "之后需要"),
+    "cli-combine": (
+        "No single change is enough: --ladder combines the usual ones, and `memcore plan` finds configs that fit.",
+        "单项调整都不够：--ladder 逐项叠加常用的调整，`memcore plan` 给出放得下的配置。",
+    ),
     "cli-trained": (
         "Time: relative GPU time per token (roofline estimate, for ranking only).",
         "时间：每个 token 的相对 GPU 时间（roofline 估算，仅用于排序）。",
@@ -268,7 +272,7 @@ tensors. Start with:
         "代价：每个 token 的相对 GPU 时间（roofline 估算，仅用于排序）。",
     ),
     "cli-order": (
-        "Order: of costs within about 2%, the simpler layout first; less free than --headroom last.",
+        "Order: cheapest first; of costs within about 2%, the simpler layout. Less than --headroom free comes last.",
         "顺序：代价相差约 2% 以内时，较简单的策略在前；余量低于 --headroom 的在最后。",
     ),
     "cli-cost-column": ("cost", "代价"),

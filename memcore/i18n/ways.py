@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 WORDS_OF_WAYS: Mapping[str, tuple[str, str]] = {
     "ways": ("What to do next", "下一步"),
+    "ways-earlier": ("Updating …", "更新中……"),
     "ways-looking": ("Looking for plans that fit …", "正在寻找放得下的方案……"),
     "ways-plans": ("Plans that fit", "放得下的方案"),
     "ways-sure": ("Plans that are certain to fit", "确定放得下的方案"),

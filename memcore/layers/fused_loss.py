@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from memcore.layers.losses import shifted
 from memcore.symbols import Axis, Shape
 from memcore.tensors.autograd import Gradient, attach, save, tracked
-from memcore.tensors.basics import in_order, like, new
+from memcore.tensors.basics import autocast, in_order, like, new
 from memcore.tensors.tensor import Parameter, Tensor
 
 CHUNKS = 3
@@ -66,18 +66,26 @@ def fused_linear_loss(
 
 
 def _run_chunks(x: Tensor, weight: Parameter, chunks: int, made: Tensor | None, *, apart: bool) -> None:
-    """Each chunk's logits are there while the next one's are computed: its variable still names them."""
+    """Each chunk's logits are there while the next one's are computed: its variable still names them.
+
+    Autocast casts an fp32 head for each product; the transposed one is a view, whose cast is never kept.
+    """
     tape, logits = x.tape, None
+    dtype = tape.autocast if tape.autocast and x.dtype == "fp32" else x.dtype
     for chunk in range(chunks):
         size: Axis = _REST if chunk == chunks - 1 else _CHUNK
         shape: Shape = (size, *weight.outer)
         if apart:
             logits = None
-        logits = new(tape, shape, x.dtype, "fused_loss_logits")
-        new(tape, (size, *weight.inner), x.dtype, "input_gradient")
+        cast = autocast(weight, fresh=True)
+        logits = new(tape, shape, dtype, "fused_loss_logits")
+        del cast
+        cast = autocast(weight)
+        new(tape, (size, *weight.inner), dtype, "input_gradient")
+        del cast
         if made is not None:
-            product = new(tape, weight.shape, x.dtype, "weight_gradient")
-            if x.dtype != "fp32":
+            product = new(tape, weight.shape, dtype, "weight_gradient")
+            if dtype != "fp32":
                 product = like(product, "to", "fp32")
             del product
     del logits

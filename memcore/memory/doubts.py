@@ -342,6 +342,12 @@ def _root(*sizes: int) -> int:
 
 
 def narrowing(found: tuple[Part, ...]) -> Part | None:
-    """The part whose setting narrows the range most; None where no setting is left."""
-    asked = [each for each in found if each.settled_by]
-    return min(asked, key=lambda each: sum(together(tuple(part for part in found if part is not each))), default=None)
+    """Return the largest part of the setting that narrows the range most; None where no setting is left."""
+    left = {
+        each.settled_by: tuple(part for part in found if part.settled_by != each.settled_by)
+        for each in found
+        if each.settled_by
+    }
+    best = min(left, key=lambda setting: sum(together(left[setting])), default=None)
+    asked = (each for each in found if best is not None and each.settled_by == best)
+    return max(asked, key=lambda each: each.low + each.high, default=None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 
 from memcore import registry
 from memcore.config.engine import EngineSettings
+from memcore.errors import MemcoreError
 from memcore.memory import readings
 from memcore.memory.answer import Answer
 from memcore.memory.doubts import Part
@@ -21,6 +23,8 @@ from memcore.trace.program import Moment
 SKEW = 1.5
 """How many times its even share the most loaded rank's experts get in measured runs of torchtitan's DeepSeek-V3 (78 GiB
 of 77 with 1.5; tests/truth/hardware.json, torchtitan-ds16-ep8) and of Megatron's nightly tests."""
+
+_FORMER = "defaults of the framework's former releases"
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,8 +84,22 @@ class Estimate(Answer):
         worst = self.job.worst_imbalance
         if worst is None or worst <= 1:
             return None
+        return self._with(EngineSettings.moe_load_imbalance, min(worst, SKEW))
+
+    @cached_property
+    def former_releases(self) -> tuple[Estimate, ...]:
+        """Return the estimates with former releases of the training loop, where the config does not name one."""
+        releases = () if self.job.recipe.fake else self.job.recipe.former_releases
+        found = []
+        for each in releases:
+            with suppress(MemcoreError):  # what a former release cannot run
+                found.append(self._with(EngineSettings.framework_version, each))
+        return tuple(found)
+
+    def _with(self, path: str, value: object) -> Estimate:
+        """Return the estimate of the same ranks with another value of a setting."""
         own = registry.engine_module(self.job.engine.name, "estimate")
-        found: Estimate = own.estimate(self.job.config.replaced(EngineSettings.moe_load_imbalance, min(worst, SKEW)))
+        found: Estimate = own.estimate(self.job.config.replaced(path, value))
         return self._of_same_ranks(found)
 
     def _of_same_ranks(self, other: Estimate) -> Estimate:
@@ -98,6 +116,7 @@ class Estimate(Answer):
             own = readings.doubted(
                 own, Part(title="how unevenly tokens are routed to experts", low=0, high=more, settled_by=settled_by)
             )
+        own = self._of_any_release(own, name)
         others: list[Reading] = [getattr(self._of_same_ranks(other), name) for other in self.alternatives]
         if not others:
             return own
@@ -107,6 +126,23 @@ class Estimate(Answer):
             high=max(own.high, *(other.high for other in others)),
             range_because=Message("{}; the config allows several networks", own.range_because),
         )
+
+    def _of_any_release(self, own: Reading, name: str) -> Reading:
+        """Widen a reading's range to what former releases of the training loop need.
+
+        What the allocator holds then is replayed only where tensors alone are beyond the range.
+        """
+        if not self.former_releases:
+            return own
+        peaks = [each.peak.peak - self.peak.peak for each in self.former_releases]
+        low, high = max(0, -min(peaks)), max(0, *peaks)
+        highest = max(self.former_releases, key=lambda each: each.peak.peak)
+        if name != "allocated" and own.expected + high > own.high:
+            held = readings.reserved(highest.rank)
+            reading = held if name == "reserved" else readings.device(highest.rank, held)
+            high = max(high, reading.expected - own.expected)
+        part = Part(title=_FORMER, low=low, high=high, settled_by=EngineSettings.framework_version)
+        return readings.doubted(own, part) if low or high else own
 
     @property
     def readings(self) -> tuple[Reading, Reading, Reading]:

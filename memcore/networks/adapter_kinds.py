@@ -26,9 +26,10 @@ class AdapterKind:
     """Settings of `training.adapter` that it takes, with its library's default; None: it has none."""
 
 
-def _linear(meaning: str, **settings: int | None) -> AdapterKind:
-    """Return a kind that is attached to linear layers."""
+def _linear(meaning: str, *, in_all: bool = False, **settings: int | None) -> AdapterKind:
+    """Return a kind that is attached to linear layers; `in_all`: its class has no choice of layers."""
     common = dict.fromkeys(("target_modules", "modules_to_save", "target_parameters", "dtype"))
+    common |= {} if in_all else {"layers_to_transform": None}
     return AdapterKind(meaning, LINEAR_LAYERS, {**common, **settings})
 
 
@@ -39,20 +40,29 @@ def _virtual(meaning: str, attached_to: str, tokens: int) -> AdapterKind:
 
 ADAPTER_KINDS: Mapping[str, AdapterKind] = {
     "lora": _linear(
-        "LoRA: two low-rank matrices next to each targeted linear layer", rank=8, dropout=0, use_rslora=None
+        "LoRA: two low-rank matrices next to each targeted linear layer",
+        rank=8,
+        rank_pattern=None,
+        dropout=0,
+        use_rslora=None,
     ),
-    "rslora": _linear("rsLoRA: LoRA scaled by the square root of the rank", rank=8, dropout=0, use_rslora=None),
+    "rslora": _linear(
+        "rsLoRA: LoRA scaled by the square root of the rank", rank=8, rank_pattern=None, dropout=0, use_rslora=None
+    ),
     "dora": _linear(
         "DoRA: LoRA with a magnitude per row; every forward pass builds the full weight",
         rank=8,
+        rank_pattern=None,
         dropout=0,
         use_rslora=None,
     ),
     # Its class takes LoRA's `r` and does not use it (tuners/adalora/config.py).
     "adalora": _linear("AdaLoRA: three factors whose rank shrinks during training", init_r=12, rank=None, dropout=0),
     "vera": _linear("VeRA: two vectors per layer around frozen matrices shared by all layers", rank=256, dropout=0),
-    "loha": _linear("LoHa: Hadamard product of two low-rank matrices, as a dense matrix", rank=8),
-    "lokr": _linear("LoKr: Kronecker product of two matrices, as a dense matrix", rank=8, decompose_factor=-1),
+    "loha": _linear("LoHa: Hadamard product of two low-rank matrices, as a dense matrix", rank=8, rank_pattern=None),
+    "lokr": _linear(
+        "LoKr: Kronecker product of two matrices, as a dense matrix", rank=8, rank_pattern=None, decompose_factor=-1
+    ),
     "oft": _linear("OFT: block-wise rotation of the input", rank=None, block_size=32),
     "boft": _linear("BOFT: rotation of the whole input by butterfly factors", block_size=4),
     "tinylora": _linear(
@@ -60,16 +70,19 @@ ADAPTER_KINDS: Mapping[str, AdapterKind] = {
     ),
     "fourierft": _linear("FourierFT: a few Fourier coefficients, as a dense matrix", n_frequency=1000),
     "randlora": _linear("RandLoRA: scales of random matrices shared by all layers, of full rank", rank=32, dropout=0),
-    "road": _linear("RoAd: turns and scales pairs of the result"),
+    "road": _linear("RoAd: turns and scales pairs of the result", in_all=True),
     "miss": _linear("MiSS: one matrix over sums of input groups", rank=64, dropout=0),
     "c3a": _linear("C3A: circulant blocks, multiplied by after a Fourier transform", block_size=256),
-    "delora": _linear("DeLoRA: LoRA whose matrices are of bounded length", rank=8, dropout=0),
+    "delora": _linear("DeLoRA: LoRA whose matrices are of bounded length", rank=8, rank_pattern=None, dropout=0),
     "gralora": _linear("GraLoRA: LoRA for each of four blocks of the matrix", rank=32, dropout=0),
     "hira": _linear(
-        "HiRA: a low-rank matrix times the frozen one, element by element, as a dense matrix", rank=32, dropout=0
+        "HiRA: a low-rank matrix times the frozen one, element by element, as a dense matrix",
+        rank=32,
+        rank_pattern=None,
+        dropout=0,
     ),
     "pvera": _linear("PVeRA: VeRA that samples between a mean and a variance", rank=256, dropout=0),
-    "ia3": _linear("IA3: a factor per output row, or per input element of the last feed-forward matrix"),
+    "ia3": _linear("IA3: a factor per output row, or per input element of the last feed-forward matrix", in_all=True),
     "ln-tuning": AdapterKind("trains the norms only", NORMS, {"target_modules": None, "dtype": None}),
     "trainable-tokens": AdapterKind(
         "trains chosen rows of the embedding",

@@ -5,13 +5,15 @@ Source: peft/tuners/lora/layer.py and peft/tuners/tuners_utils.py (`_maybe_inclu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import field, fields, is_dataclass, replace
 from typing import Any
 
 from memcore.networks.adapter_shapes import SHAPES, Numbers, bases, frozen_tensors, tensors
 from memcore.networks.network import Layer, Model, Network, Tower, with_layers
 from memcore.networks.parts import Attention, Experts
+from memcore.networks.regrouping import changed_by_number
 from memcore.networks.weights import Linear, Weight
 from memcore.records import dataclass
 from memcore.symbols import Shape, product
@@ -29,6 +31,12 @@ class Adapter:
     rank: int
     targets: Collection[str]
     """Last parts of the names of linear layers, or `all-linear`."""
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    """Other ranks, by the ends of the full names of linear layers: the first that fits."""
+    layers: Collection[int] | None = None
+    """The numbers of the layers that have one; None: all."""
+    within: str = ""
+    """Where the linear layers are that get it (`model.layers.3`)."""
     dtype: str
     """Of the added matrices; PEFT makes them fp32 next to half-precision weights."""
     dropout: float = 0.0
@@ -51,12 +59,22 @@ class Adapter:
     outside: tuple[str, ...] = ()
     """Of `SEEING`: parts next to the language model whose linear layers are adapted too."""
 
+    @property
+    def by_layer(self) -> bool:
+        """Return whether layers of one kind may differ in it."""
+        return self.layers is not None or any(re.search(r"(^|\.)\d+\.", end) for end in self.ranks)
+
+    def rank_at(self, part: Linear) -> int:
+        """Return its rank next to a linear layer (peft/utils/other.py, `get_pattern_key`)."""
+        name = f".{self.within}.{part.name}"
+        return next((rank for end, rank in self.ranks.items() if name.endswith(f".{end}")), self.rank)
+
     def numbers(self, part: Linear, sizes: Mapping[str, int]) -> Numbers:
         """Return what decides the shapes next to a linear layer."""
         return Numbers(
             inner=product(part.inner, sizes),
             outer=product(part.outer, sizes),
-            rank=self.rank,
+            rank=self.rank_at(part),
             factor=self.factor,
             block=self.block,
             projections=self.projections,
@@ -174,26 +192,39 @@ def has_prefix(part: object) -> bool:
 
 def adapted(model: Model, adapter: Adapter) -> Model:
     """Freeze a model and add its adapters."""
-    network = model.network
-    changed = replace(
-        with_layers(network, lambda layer: _adapted(layer, adapter, model.sizes)),
-        adapted=True,
-        towers=tuple(_adapted_tower(tower, adapter, model.sizes) for tower in network.towers),
-    )
-    if around(network)[1] in adapter.targets:
+    if adapter.by_layer:
+        path = model.network.path
+        changed = changed_by_number(model, lambda number, layer: _at(layer, number, path, adapter, model.sizes))
+    else:
         changed = replace(
-            changed,
-            embedding_and_head=replace(
-                network.embedding_and_head, head=_adapted(network.embedding_and_head.head, adapter, model.sizes)
-            ),
+            model, network=with_layers(model.network, lambda layer: _adapted(layer, adapter, model.sizes))
         )
-    return replace(model, network=changed, sizes={**model.sizes, "ra": adapter.rank})
+    embedding_and_head = model.network.embedding_and_head
+    if around(model.network)[1] in adapter.targets and adapter.layers is None:
+        head = _adapted(embedding_and_head.head, adapter, model.sizes)
+        embedding_and_head = replace(embedding_and_head, head=head)
+    network = replace(
+        changed.network,
+        embedding_and_head=embedding_and_head,
+        adapted=True,
+        towers=tuple(_adapted_tower(tower, adapter, model.sizes) for tower in model.network.towers),
+    )
+    return replace(changed, network=network, sizes={**model.sizes, "ra": adapter.rank})
+
+
+def _at(layer: Layer, number: int, path: str, adapter: Adapter, sizes: Mapping[str, int]) -> Layer:
+    """Return a layer with its adapters, if its number is among theirs."""
+    if adapter.layers is not None and number not in adapter.layers:
+        return layer
+    found: Layer = _adapted(layer, replace(adapter, within=f"{path}.{number}"), sizes)
+    return found
 
 
 def _adapted_tower(tower: Tower, adapter: Adapter, sizes: Mapping[str, int]) -> Tower:
     """Return a tower and its projector with the adapters that `adapter.outside` asks for."""
     if "tower" in adapter.outside:
-        tower = with_layers(tower, lambda layer: _adapted(layer, adapter, sizes))
+        inside = replace(adapter, within=tower.path)
+        tower = with_layers(tower, lambda layer: _adapted(layer, inside, sizes))
     outer = [
         _adapted(Linear(each.name.removesuffix(".weight"), each.outer, each.inner), adapter, sizes)
         for each in tower.outer_weights
@@ -278,6 +309,9 @@ def _adapted(part: Any, adapter: Adapter, sizes: Mapping[str, int]) -> Any:
         if kind == "randlora" and product(part.outer, sizes) < product(part.inner, sizes):
             kind = "randlora-output"
         part = replace(part, adapter_dtype=adapter.dtype, adapter_dropout=adapter.dropout)
+        rank = adapter.rank_at(part)
+        if rank != adapter.rank:
+            part = replace(part, adapter_ranks=rank, adapter_taken=rank)
         if kind in SHAPES:
             part = replace(part, adapter_axes=tensors(kind, adapter.numbers(part, sizes)))
         return replace(part, adapter_kind=kind, adapter_frozen=adapter.frozen, adapter_divided=adapter.divided)

@@ -301,15 +301,13 @@ def identified(name: str) -> Named:
     if _FOLDER.match(name):
         asked = Message("{}; name the model of this folder with --model, or give its config.json", message)
         raise ConfigError([Problem("model", asked)])
-    if "/" in name:
-        message = Message("{}; --fetch asks the model hub for it", message)
+    hub_id = name if "/" in name else ""
     base = _inside(name)
     if base is not None:
-        said = "{}; pass --model {} if it has those shapes, as its name says, or give its config.json"
-        asked = Message(said, message, base)
-        raise ConfigError([Problem("model", asked)])
+        said = "{}; name {} if it has the same shapes, as its name suggests, or give its config.json"
+        raise ConfigError([Problem("model", Message(said, message, base), hub_id=hub_id)])
     asked = Message("{}; give its config.json, or name a model of the same shapes", message)
-    raise ConfigError([Problem("model", asked, nearest_model(name))])
+    raise ConfigError([Problem("model", asked, nearest_model(name), hub_id)])
 
 
 def nearest_model(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Layers of a model by a period: where every n-th stands, in runs that fit the period."""
+"""Layers of a model in other runs: by a period, or as they differ after a change."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import lcm
 
 from memcore.networks.network import Layer, Model
+from memcore.networks.patterns import compress
 
 
 @lru_cache(maxsize=64)
@@ -49,6 +50,17 @@ def changed_at_ends(model: Model, first: int, last: int, change: Callable[[Layer
         at = end
     network = replace(network, runs=tuple(pattern for pattern, _ in groups))
     return replace(model, network=network, repeats=tuple(repeats for _, repeats in groups))
+
+
+def changed_by_number(model: Model, change: Callable[[int, Layer], Layer]) -> Model:
+    """Change layers by their numbers; equal ones are runs again."""
+    order = [layer for run, times in zip(model.network.runs, model.repeats, strict=True) for layer in run * times]
+    kinds: dict[Layer, int] = {}
+    numbers = [kinds.setdefault(change(number, layer), len(kinds)) for number, layer in enumerate(order)]
+    layers = list(kinds)
+    groups = compress(numbers, within=not any(layer.uses_shared_block for layer in layers))
+    network = replace(model.network, runs=tuple(tuple(layers[each] for each in pattern) for pattern, _ in groups))
+    return replace(model, network=network, repeats=tuple(times for _, times in groups))
 
 
 @lru_cache(maxsize=256)

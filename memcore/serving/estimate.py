@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
@@ -9,9 +10,9 @@ from memcore.config.engine import EngineSettings, release
 from memcore.config.settings import MODEL, Config
 from memcore.hardware import monitor
 from memcore.memory.answer import Answer
-from memcore.memory.ledger import Ledger
+from memcore.memory.ledger import Entry, Ledger
 from memcore.memory.readings import Reading
-from memcore.messages import Message
+from memcore.messages import Message, joined
 from memcore.records import dataclass
 from memcore.serving.budget import Budget, Pool, RankBudget
 from memcore.serving.checkpoint import text_config
@@ -138,7 +139,7 @@ class ServingEstimate(Answer):
             low=sum(entry.low for entry in held),
             expected=sum(entry.bytes for entry in held),
             high=sum(entry.high for entry in held),
-            range_because="not documented by any source",
+            range_because=_doubted(held),
         )
 
     @cached_property
@@ -160,7 +161,7 @@ class ServingEstimate(Answer):
             low=total - less,
             expected=total,
             high=total + more,
-            range_because="context, communicators and CUDA graphs: not documented by any source",
+            range_because=_doubted(self.ledger.entries),
         )
 
     @property
@@ -240,3 +241,9 @@ class ServingEstimate(Answer):
             return True
         sure = pool is None or pool.capacity is None or not pool.capacity_low < self.needed <= pool.capacity_high
         return super().certain and sure and not (self.fits and self.budget.doubted)
+
+
+def _doubted(entries: Iterable[Entry]) -> str:
+    """Return the titles of what no source fixes, the widest range first."""
+    ranged = sorted((each for each in entries if each.high > each.low), key=lambda each: each.low - each.high)
+    return joined("; ", dict.fromkeys(each.title for each in ranged))

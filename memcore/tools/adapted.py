@@ -15,10 +15,10 @@ from memcore.formats.normalized import PREPARED
 from memcore.formats.python import Call
 from memcore.formats.readers import flat
 from memcore.messages import Message, joined
-from memcore.networks.usual_targets import LLAMA_LINEARS
+from memcore.networks.usual_targets import LLAMA_LINEARS, targets_of_peft
 from memcore.tools.accounts import accounted
 from memcore.tools.loads import BROUGHT, UNSLOTH, before_training, checkpoints, single_call, taken
-from memcore.tools.peft import KINDS_BY_CLASS, NOT_SUPPORTED, PEFT, of_config
+from memcore.tools.peft import KINDS_BY_CLASS, NOT_SUPPORTED, PEFT, PLACES, in_places, of_config
 
 _LORA: Mapping[str, str] = {
     "r": "lora_r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout", "target_modules": "lora_target_modules",
@@ -34,6 +34,8 @@ _PEFT: Mapping[str, object] = {"lora_r": 8, "lora_dropout": 0.0}
 _FAST: Mapping[str, object] = {"r": 16, "target_modules": list(LLAMA_LINEARS), "lora_alpha": 16, "lora_dropout": 0}
 _ALL_LINEAR = re.compile(r"^\$(?:find|get)\w{0,40}linear", re.IGNORECASE)
 """What a function is called that lists the linear layers (artidoro/qlora, qlora.py: `find_all_linear_names`)."""
+_OF_FAMILY = re.compile(r"\$TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING\.(\w+)")
+"""A row of PEFT's own table (peft/utils/constants.py)."""
 _PARTS = ("finetune_vision_layers", "finetune_language_layers", "finetune_attention_modules", "finetune_mlp_modules")
 
 
@@ -157,8 +159,13 @@ def _of_call(call: Call, given: Mapping[str, Any]) -> tuple[dict[str, Any], tupl
     if given.get(_PARTS[1], True) is False:
         raise UnsupportedError(_PARTS[1], "found {!r}; supported: {!r}", False, True)
     named = {_LORA[name]: value for name, value in given.items() if name in _LORA}
-    notes = _left(call, {name: value for name, value in given.items() if name not in (*_LORA, *_PARTS, *_OF_FAST)})
+    told = {name: given[name] for name in ("target_modules", *PLACES) if given.get(name) is not None}
+    named |= {_LORA.get(name, name): value for name, value in in_places(told).items()}
+    known = (*_LORA, *_PARTS, *_OF_FAST, *PLACES)
+    notes = _left(call, {name: value for name, value in given.items() if name not in known})
     listed = str(given.get("target_modules"))
+    if (table := _OF_FAMILY.fullmatch(listed)) is not None:
+        named["lora_target_modules"] = list(targets_of_peft(table[1]))
     if _ALL_LINEAR.search(listed):
         message = Message(
             "line {}: {} names the layers with adapters: all linear ones are assumed", call.line, listed[1:]

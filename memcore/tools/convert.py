@@ -95,6 +95,29 @@ def imported(text: str, gpus: int | None = None, job: int | None = None) -> Impo
     return of_keys(tool, {**started(tool, text), **found}, gpus, said)
 
 
+def is_command(text: str) -> bool:
+    """Return whether a text is the command that starts a job, as it is typed, even one that cannot be read.
+
+    >>> is_command("vllm serve org/model"), is_command("Qwen3 8B on a 3090")
+    (True, False)
+    """
+    if not _SEVERAL.search(text):
+        return False
+    try:
+        imported(text)
+    except UnsupportedError:
+        return True
+    except ConfigError:
+        return _FLAG.search(text) is not None
+    return True
+
+
+_SEVERAL = re.compile(r"\S\s+\S")
+"""Two words: the name of a file or of a model may have them too."""
+_FLAG = re.compile(r"\s--?[A-Za-z]")
+"""What no model's name has, and what makes even a command that cannot be read one."""
+
+
 def of_composed(keys: Mapping[str, Any], gpus: int | None = None) -> Imported:
     """Return the same for the keys of a file that is in several texts."""
     made = of_instantiated(keys)

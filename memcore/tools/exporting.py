@@ -193,6 +193,8 @@ def _why(tool: Tool, path: str, config: Config) -> str:
         return Message("set {} in the environment", written(config, [path]))
     if path == Hardware.accelerator:
         return Message("run it on {}", config.get(path))
+    if path == EngineSettings.framework:
+        return Message("in this file, {}'s own defaults hold", tool.title)
     cannot = Message("{} cannot set it to {!r:.80} next to the other settings", tool.title, config.get(path))
     return cannot if path in tool.named else Message("no key in {}", tool.title)
 

@@ -14,6 +14,8 @@ from memcore.config.training import Training
 from memcore.formats.normalized import (
     CHECKPOINTS,
     ENGINE,
+    FRAMEWORK,
+    FROZEN,
     GPUS,
     PER_NODE,
     VERSION,
@@ -47,9 +49,9 @@ from memcore.tools.methods import (
 from memcore.tools.own_keys import PICTURE_KEYS, ROUNDED, WIDTH
 from memcore.tools.peft import IN_SCRIPTS
 from memcore.tools.pictures import EXPANDABLE, IMPLEMENTATION
-from memcore.tools.sharding import PACKED_AS, accelerated, packed_as
+from memcore.tools.sharding import PACKED_AS, accelerated, packed_as, unmixed
 from memcore.tools.switches import SWITCHES
-from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE
+from memcore.tools.towers import FREEZES, SCRIPT_KEYS, TRAINABLE, keys_within
 
 
 def _shared(name: str) -> Share:
@@ -83,7 +85,7 @@ LOOP = (
     Key(path=Training.method.completion_length, name=COMPLETION),
     Key(path=Training.method.rollout_share, name=SHARE),
     Key(path=Training.method.reward_model, name=REWARDS),
-    Key(path=EngineSettings.framework, name="*framework"),
+    Key(path=EngineSettings.framework, name=FRAMEWORK),
 )
 """What a loop's keys mean together (memcore/tools/loops.py)."""
 UNSAID: Mapping[str, Any] = {**LOOPS.unsaid, **dict.fromkeys((
@@ -220,6 +222,7 @@ TRAINER = Tool(
         *LOOP,
         *SHARDS,
         *LOOPS.keys,
+        Key(path=Training.quantization, name=FROZEN),
         Key(path=Training.adapter.rank, name="lora_r"),
         Key(path=Training.adapter.dropout, name="lora_dropout"),
         Key(path=Training.adapter.target_modules, name="lora_target_modules"),
@@ -285,7 +288,9 @@ TRAINER = Tool(
         ),
     ),
     normalized=of_trainer,
-    written=lambda config: {**packed_as(config), **keys_of_method("trainer", config)},
+    written=lambda config: {
+        **packed_as(config), **unmixed(config), **keys_within("trainer", config), **keys_of_method("trainer", config)
+    },
     defaults={Training.micro_batch_size: 8},
     unsaid=UNSAID,
     ignored=(*TRAINED, *LOOPS.ignored, "lora_alpha", "lora_task_type", "data_path", "image_folder", "version",
@@ -428,6 +433,7 @@ AXOLOTL = Tool(
         Key(path=Parallelism.expert_parallel_size, name="expert_parallel_size"),
         Key(path=Parallelism.data_parallel_shard_size, name="dp_shard_size"),
         Key(path=Training.adapter.modules_to_save, name="lora_modules_to_save"),
+        Key(path=Training.adapter.layers_to_transform, name="peft_layers_to_transform"),
         Key(path=Training.adapter.use_rslora, name="peft_use_rslora"),
         Key(path=Training.trainable, name=TRAINABLE),
         Key(path=Training.activation_checkpointing.use_reentrant, name="gradient_checkpointing_kwargs.use_reentrant"),

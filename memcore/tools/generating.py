@@ -66,6 +66,27 @@ def of_generation(found: Sequence[Call], changes: Sequence[Change]) -> tuple[dic
     return keys, (*notes, *loads_unread(found, (), made))
 
 
+_ELSEWHERE: Mapping[str, str] = {
+    "init_inference": "vllm",
+    "mii": "vllm",
+    **dict.fromkeys(
+        ("SentenceTransformerTrainer", "SentenceTransformerTrainingArguments", "CrossEncoderTrainer"),
+        "transformers.Trainer",
+    ),
+}
+"""Functions, classes and modules that run a model in ways of their own, and what comes nearest: DeepSpeed's inference
+with its kernels and ranks, DeepSpeed-MII, sentence-transformers."""
+
+
+def refuse_others(found: Sequence[Call]) -> None:
+    """Raise UnsupportedError for a script that runs its model with a library which is not supported."""
+    for name, nearest in _ELSEWHERE.items():
+        line = next((each.line for each in found if name in (each.name, each.of)), None)
+        if line is not None:
+            message = "found in line {}; this library is not supported yet; the nearest is {}"
+            raise UnsupportedError(name, message, line, nearest)
+
+
 _INT4: Mapping[object, str] = {4: "int4", 8: "w8a16"}
 _WEIGHTS: Mapping[object, str] = {"int8": "int8", "int4": "int4", "float8": "fp8-channel"}
 _OF_TORCHAO = re.compile(r"(int4|int8|float8)_?(?:weight_?only|dynamic)", re.IGNORECASE)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
+from memcore.formats.normalized import FROZEN
 from memcore.formats.python import Call, Change
 from memcore.formats.tracked import ARGUMENTS, HANDS, MODEL, TRAINER
 from memcore.messages import Message, joined
@@ -101,8 +102,7 @@ def of_loads(
     bits = [each for each in scope if each.name == "BitsAndBytesConfig" and taken(found, each.name)]
     other = None if generates else other_bits(scope, keys)
     if other is not None and not bits:
-        message = "found in line {}; this value is not supported yet; leave it out to count 16-bit weights"
-        raise UnsupportedError(other.name, message, other.line)
+        keys[FROZEN] = _stored(other)
     told_bits = [single_call(bits).arguments] if bits else [each.arguments for each in loads[:1]]
     for given in told_bits:
         keys |= {name: given[name] for name in BITS if name in given}
@@ -110,7 +110,7 @@ def of_loads(
             keys["bnb_4bit_quant_type"] = given.get("bnb_4bit_quant_type", "fp4")
             keys["use_bnb_nested_quant"] = given.get("bnb_4bit_use_double_quant", False)
     if loads and not any(keys.get(name) for name in _DTYPES):
-        few = any(keys.get(name) for name in BITS) or named_with_bits(keys)
+        few = any(keys.get(name) for name in (*BITS, FROZEN)) or named_with_bits(keys)
         keys["dtype"] = "auto" if few else "float32"
     return keys, model
 
@@ -120,6 +120,29 @@ def other_bits(scope: Sequence[Call], keys: Mapping[str, Any]) -> Call | None:
     others = _OTHER_BITS - {*_BY_NAME} if named_with_bits(keys) else _OTHER_BITS
     made = (each for each in scope if each.name in others and each.arguments.get("dequantize") is not True)
     return next(made, None)
+
+
+_STORED: Mapping[tuple[str, int], str] = {
+    ("FineGrainedFP8Config", 8): "fp8", ("GPTQConfig", 4): "gptq", ("AwqConfig", 4): "gptq",
+}  # fmt: skip
+"""Configs with their bits, and the storage of frozen weights that each makes; AWQ's tensors are GPTQ's."""
+_BITS = re.compile(r"(?:\$?\w{0,16}?(?:int|float))?([48])(?:\D.{0,60})?", re.IGNORECASE)
+"""A number of bits, or the name of a type or of torchao's config with it."""
+_NEAREST: Mapping[int, str] = {4: "nf4", 8: "int8"}
+_USUAL_BITS: Mapping[str, int] = {"FineGrainedFP8Config": 8, "EetqConfig": 8, "FbgemmFp8Config": 8, "QuantoConfig": 8}
+
+
+def _stored(call: Call) -> str:
+    """Return the storage of frozen weights that a config makes.
+
+    Raises UnsupportedError for another kind, with the nearest that is supported.
+    """
+    said = (_BITS.fullmatch(str(each)) for each in (*call.places, *call.arguments.values()))
+    bits = next((int(each[1]) for each in said if each), _USUAL_BITS.get(call.name, 4))
+    if (call.name, bits) in _STORED:
+        return _STORED[call.name, bits]
+    message = "found in line {}; this value is not supported yet; leave it out and give the nearest, {} {}"
+    raise UnsupportedError(call.name, message, call.line, "--frozen-weights", _NEAREST[bits])
 
 
 TAKEN_AS: Mapping[str, str] = {"LoraConfig": "peft_config", "BitsAndBytesConfig": "quantization_config"}

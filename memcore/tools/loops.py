@@ -11,7 +11,7 @@ from typing import Any
 
 from memcore.config.training import Training
 from memcore.errors import ConfigError, MemcoreError, UnsupportedError
-from memcore.formats.normalized import AUTOCAST, ENGINE, GPUS, PREPARED, VERSION, Normalized
+from memcore.formats.normalized import AUTOCAST, ENGINE, FRAMEWORK, GPUS, PREPARED, VERSION, Normalized
 from memcore.messages import Message
 from memcore.networks.adapters import around, linear_names
 from memcore.networks.catalog import find_model
@@ -140,14 +140,18 @@ def of_axolotl(found: Mapping[str, Any]) -> Normalized:
         normalized[TRAINABLE] = _parts(normalized.pop("unfrozen_parameters"))
     elif found.get("adapter") is None:
         normalized |= trained_parts("axolotl", normalized, found.get("base_model"))
-    _axolotl_targets(normalized, found.get("base_model"))
-    named = found.get("lora_target_modules") or (is_set(found.get("lora_target_linear")) and "all-linear")
-    near = reached("lora_target_modules", named, found.get("base_model")) if found.get("adapter") else ()
-    return normalized, (*said, *near)
+    _axolotl_targets(normalized, found)
+    return {FRAMEWORK: "axolotl", **normalized}, tuple(said)
 
 
-def _axolotl_targets(normalized: dict[str, Any], model: object) -> None:
+_TARGETS = "lora_target_modules"
+
+
+def _axolotl_targets(normalized: dict[str, Any], found: Mapping[str, Any]) -> None:
     """The layers with adapters; where linear layers are not all that the model multiplies with, they are named."""
+    model = found.get("base_model")
+    named = found.get(_TARGETS) or (is_set(found.get("lora_target_linear")) and "all-linear")
+    normalized |= reached(_TARGETS, named, model) if found.get("adapter") else {}
     if "lora_target_modules" in normalized:
         normalized["lora_target_modules"] = targets(normalized["lora_target_modules"])
     if normalized.get("lora_target_modules") == "all-linear":
@@ -270,7 +274,7 @@ def of_factory(found: Mapping[str, Any]) -> Normalized:
             normalized[name] = targets(normalized[name])
         elif name in normalized and (names := linear_alone(found.get("model_name_or_path"))):
             normalized[name] = names
-    return normalized, notes
+    return {FRAMEWORK: "llama-factory", **normalized}, notes
 
 
 def _factory_precision(normalized: dict[str, Any], kind: object) -> str:
@@ -432,9 +436,14 @@ def _always_adapted(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _zero_dtype(normalized: dict[str, Any], of_trl: bool) -> None:
-    """Leave out the dtype of loading where DeepSpeed casts the weights: with bf16 said, or TRL's default."""
+    """Leave out the dtype of loading where the engine casts the weights: with bf16 said, or TRL's default.
+
+    DeepSpeed does, and accelerate for FSDP where they are trained (accelerate 1.15, accelerator.py, `prepare_model`;
+    utils/fsdp_utils.py, `fsdp2_prepare_model`: fp32 for what requires a gradient).
+    """
     said = [name for name in ("torch_dtype", "dtype") if str(normalized.get(name)).endswith("bfloat16")]
-    if normalized.get(ENGINE) != "deepspeed" or not (is_set(normalized.get("bf16")) or (of_trl and said)):
+    casts = normalized.get(ENGINE) == "deepspeed" or (normalized.get(ENGINE) == "fsdp" and not adapts(normalized))
+    if not casts or not is_set(normalized.get("bf16", of_trl and bool(said))):
         return
     for name in ("torch_dtype", "dtype"):
         normalized.pop(name, None)
@@ -493,14 +502,6 @@ def _of_releases(found: Mapping[str, Any], normalized: Mapping[str, Any]) -> tup
 
 _LOADED = tuple(name for name in _PRECISIONS if name not in ("bf16", "fp16"))
 """Keys that say in which dtype weights are loaded."""
-
-
-def _of_trl_releases(normalized: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Say which loss is counted: TRL has no logits since 1.7 for SFT, and until 1.15 the others (trl/trainer/*.py)."""
-    if LOSS in normalized or normalized.get(METHOD) == CLASSIFIES:
-        return ()
-    return (Message("the loss is counted with logits, as TRL had it before 1.7; --framework trl with "
-                    "--framework-version counts that of your release"),)  # fmt: skip
 
 
 def _plain_dtype(normalized: dict[str, Any]) -> None:
@@ -580,7 +581,7 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
     attention_kernel(normalized, "attn_implementation")
     if method or "source_max_len" in found:
         notes = (*notes, *of_two_lengths(normalized))
-    notes = (*notes, *on_towers(normalized), *of_packing(normalized))
+    notes = (*notes, *on_towers(normalized, found.get("lora_target_modules")), *of_packing(normalized))
     with_trainer_liger(normalized, fuses=not method)
     with_width(normalized)
     with_unsloth(normalized)
@@ -595,15 +596,21 @@ def of_trainer(found: Mapping[str, Any]) -> Normalized:
                       "the trainable layers are listed in another file; name them with --trainable")  # fmt: skip
     other = "use_peft" not in found and any(name in found for name in _NOT_OF_TRL)
     learns = method and method.get(METHOD) != CLASSIFIES
-    of_trl_alone = not other and bool(learns or any(name in found for name in _OF_TRL))
+    of_trl_alone = bool(learns) or (not other and any(name in found for name in _OF_TRL))
     _zero_dtype(normalized, of_trl_alone)
     stored = _stored_dtype(normalized)
     _plain_dtype(normalized)
     if not of_trl_alone:
         return normalized, (*notes, *_of_releases(found, normalized))
+    return _as_trl(normalized, stored=stored), notes
+
+
+def _as_trl(normalized: dict[str, Any], *, stored: bool) -> dict[str, Any]:
+    """Return the keys with TRL's defaults; where Unsloth runs, its layers are another loop's."""
     said = any(name in normalized for name in _PRECISIONS) or normalized.get(ENGINE) in SHARDED
     if stored or not said:
         normalized[PRECISION] = "bf16" if stored else "bf16-autocast"
-    notes = (*notes, *_of_trl_releases(normalized))
+    own = {} if is_set(normalized.get("use_unsloth")) else {FRAMEWORK: "trl"}
     adapted = is_set(normalized.get("use_peft"))
-    return {**{name: value for name, value in _TRL.items() if adapted or name not in _OF_ADAPTER}, **normalized}, notes
+    usual = {name: value for name, value in _TRL.items() if adapted or name not in _OF_ADAPTER}
+    return {**own, **usual, **normalized}

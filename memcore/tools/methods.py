@@ -18,11 +18,11 @@ from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
 from memcore.formats.expressions import is_open
-from memcore.formats.normalized import ADAPTED
+from memcore.formats.normalized import ADAPTED, FRAMEWORK
 from memcore.messages import Message
 from memcore.records import dataclass
 from memcore.tools.launchers import is_set
-from memcore.tools.towers import keys_of_towers
+from memcore.tools.towers import keys_of_towers, keys_within
 
 METHOD, REFERENCE, COMPLETION, SHARE, REWARDS = "*method", "*reference", "*completion", "*share", "*rewards"
 CLASSIFIES = "classify"
@@ -162,7 +162,7 @@ def _taught(found: Mapping[str, Any], plain: dict[str, Any], notes: tuple[str, .
     if is_set(found.get("use_liger_kernel")):
         message = "with GKD, Liger's loss is not supported yet; without it, all logits are counted"
         raise UnsupportedError.of_value("use_liger_kernel", found["use_liger_kernel"], message)
-    told = {**plain, "*framework": "trl", TEACHER: found.get(TEACHER)}
+    told = {**plain, FRAMEWORK: "trl", TEACHER: found.get(TEACHER)}
     said = ("the loss is counted over all tokens, although the trainer leaves out prompts",
             "only the update is counted, not generation")  # fmt: skip
     return {name: value for name, value in told.items() if value is not None}, (*notes, *said)
@@ -211,7 +211,7 @@ def of_factory_method(found: Mapping[str, Any]) -> Told:
         return {}, ()
     if stage not in _STAGES:
         raise _refuse("stage", stage, ("sft", "pt", *_STAGES))
-    plain: dict[str, Any] = {"*framework": "llama-factory"}
+    plain: dict[str, Any] = {FRAMEWORK: "llama-factory"}
     if stage == "dpo":
         loss = str(found.get("pref_loss", "sigmoid"))
         if loss not in _PREFERENCES:
@@ -422,7 +422,7 @@ _REWARDS: Mapping[str, str] = {
 def written(tool: str) -> Callable[[Config], Mapping[str, Any]]:
     """Return what writes the keys of a config's method and of its towers."""
     of_towers = keys_of_towers(tool)
-    return lambda config: {**of_towers(config), **keys_of_method(tool, config)}
+    return lambda config: {**of_towers(config), **keys_within(tool, config), **keys_of_method(tool, config)}
 
 
 def keys_of_method(tool: str, config: Config) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.errors import UnsupportedError
-from memcore.formats.normalized import ENGINE, GPUS, IN_BACKWARD, VERSION
+from memcore.formats.normalized import ENGINE, FRAMEWORK, GPUS, IN_BACKWARD, VERSION
 from memcore.messages import Message
 from memcore.tools.launchers import is_set
 from memcore.tools.methods import METHOD
@@ -31,7 +31,7 @@ def of_axolotl_ranks(found: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple
             message = "with adapter, expert parallelism is not supported yet; leave one of them out"
             raise UnsupportedError.of_value(_EXPERTS, experts, message)
         alone = {ENGINE: "fsdp", VERSION: 2, _SHARDS: 1} if _SHARDS not in found else {}
-        found = {**alone, **found, DISPATCHER: "deepep", "*framework": "axolotl"}
+        found = {**alone, **found, DISPATCHER: "deepep", FRAMEWORK: "axolotl"}
         notes = ("layers are counted as torchtitan's, whose tokens DeepEP sends to experts as axolotl's plugin does",)
     sizes = [found.get(name) or 1 for name in _RANKS]
     if not isinstance(found.get(_SHARDS), int) or GPUS in found or not all(isinstance(each, int) for each in sizes):

@@ -1,19 +1,21 @@
 """The adapter_config.json that PEFT saves with an adapter: the adapter and its base model, and nothing of the run."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from memcore.config.adapted_layers import ranks_of
 from memcore.config.settings import Config
 from memcore.config.training import Training
-from memcore.errors import MemcoreError
+from memcore.errors import MemcoreError, UnsupportedError
 from memcore.formats.normalized import ADAPTED, Normalized
+from memcore.formats.readers import flat
 from memcore.formats.tool import Key, Meaning, Tool
 from memcore.messages import Message, joined
 from memcore.networks.adapter_kinds import ADAPTER_KINDS, LINEAR_LAYERS, LITGPT_LAYERS
+from memcore.networks.adapters import ALL, linear_names
 from memcore.networks.catalog import find_model
 from memcore.networks.usual_targets import targets_of_peft
-from memcore.tools.targets import targets
+from memcore.tools.targets import placed, ranks
 
 _TYPES: Mapping[str, str] = {
     name: name.upper().replace("-", "_")
@@ -44,27 +46,34 @@ _SETTINGS: Mapping[str, Mapping[str, int | None]] = {
 """Settings of each kind and PEFT's defaults."""
 
 
-_PLACE = re.compile(r"(?:\w+\.)*?layers\.(\d{1,4})\.([\w.]{1,80})")
-
-
-def _of_all_layers(found: object) -> object:
-    """Matrices by their names within a layer, where each is listed for every layer from the first on.
-
-    LLaMA-Factory lists them so for models with towers (model/model_utils/visual.py, `patch_target_modules`).
-    """
-    listed = [_PLACE.fullmatch(str(each)) for each in found] if isinstance(found, list) else []
-    if not listed or not all(listed):
-        return found
-    layers: dict[str, set[int]] = {}
-    for each in listed:
-        layers.setdefault(each[2] if each else "", set()).add(int(each[1]) if each else 0)
-    several = list(layers.values())
-    whole = all(each == several[0] == set(range(len(each))) for each in several) and len(several[0]) >= _LAYERS
-    return list(layers) if whole else found
-
-
 _LAYERS = 8
 """Layers of the smallest model that is listed so; fewer are only the first ones of a model."""
+_PATTERNS = ("layers", "h", "blocks", "block", "layer")
+"""What the list of a decoder's layers is called (`layers_pattern`)."""
+_RANKS = "rank_pattern"
+
+
+def _placed(normalized: dict[str, Any], kind: str) -> None:
+    """Read where adapters are, and with which ranks.
+
+    LLaMA-Factory lists the matrices of all layers for models with towers (model/model_utils/visual.py,
+    `patch_target_modules`).
+    """
+    if "target_modules" in normalized:
+        normalized["target_modules"], layers = placed(normalized["target_modules"])
+        if layers is not None and (layers != [*range(len(layers))] or len(layers) < _LAYERS):
+            normalized["layers_to_transform"] = layers
+    if normalized.get("layers_to_transform") == []:
+        del normalized["layers_to_transform"]
+    found = normalized.get("layers_pattern") or []
+    for pattern in found if isinstance(found, list) else [found]:
+        if str(pattern).rpartition(".")[2] not in _PATTERNS:
+            raise UnsupportedError.of_value(
+                "layers_pattern", pattern, Message("supported: {}", joined(", ", _PATTERNS))
+            )
+    by_pattern = {name: normalized.pop(name) for name in list(normalized) if name.startswith(f"{_RANKS}.")}
+    if by_pattern and kind != "ADALORA":  # whose patterns are what training left of the ranks (tuners/adalora/model.py)
+        normalized[_RANKS] = ranks({name.removeprefix(f"{_RANKS}."): rank for name, rank in by_pattern.items()})
 
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
@@ -73,8 +82,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     kind = str(found.get("peft_type", "LORA")).upper()
     if normalized.get("modules_to_save") == []:
         del normalized["modules_to_save"]
-    if "target_modules" in normalized:
-        normalized["target_modules"] = targets(_of_all_layers(normalized["target_modules"]))
+    _placed(normalized, kind)
     if kind == "OFT" and normalized.get("oft_block_size") == 0:
         del normalized["oft_block_size"]  # its rank is the number of blocks
     rank = _SETTINGS.get(kind, {}).get("rank")
@@ -128,16 +136,18 @@ def of_lora_file(found: Mapping[str, Any]) -> dict[str, Any]:
     return {"peft_type": "LORA", **{_OF_SCRIPTS[name]: value for name, value in found.items()}}
 
 
-_PLACED = ("target_modules", "modules_to_save")
+_WHOLE = ("target_modules", "modules_to_save")
+_PLACED = (*_WHOLE, "layers_to_transform")
 _PROMPTED = ("num_virtual_tokens", "modules_to_save")
 _FIELDS: Mapping[str, tuple[str, ...]] = {
-    "LORA": ("r", "lora_dropout", "target_parameters", "use_rslora", "use_dora", *_PLACED),
+    "LORA": ("r", "rank_pattern", "lora_dropout", "target_parameters", "use_rslora", "use_dora", *_PLACED),
     "ADALORA": ("init_r", "lora_dropout", *_PLACED), "BOFT": ("boft_block_size", *_PLACED),
-    "LOKR": ("r", "decompose_factor", *_PLACED), "OFT": ("r", "oft_block_size", *_PLACED),
+    "LOKR": ("r", "rank_pattern", "decompose_factor", *_PLACED), "OFT": ("r", "oft_block_size", *_PLACED),
     "TINYLORA": ("r", "u", *_PLACED), "FOURIERFT": ("n_frequency", *_PLACED),
-    "TRAINABLE_TOKENS": ("target_modules",), "C3A": ("block_size", *_PLACED), "DELORA": ("r", *_PLACED),
-    **dict.fromkeys(("VERA", "PVERA", "GRALORA", "HIRA", "LOHA", "RANDLORA", "MISS"), ("r", *_PLACED)),
-    **dict.fromkeys(("ROAD", "IA3", "LN_TUNING"), _PLACED),
+    "TRAINABLE_TOKENS": ("target_modules",), "C3A": ("block_size", *_PLACED), "DELORA": ("r", "rank_pattern", *_PLACED),
+    **dict.fromkeys(("HIRA", "LOHA"), ("r", "rank_pattern", *_PLACED)),
+    **dict.fromkeys(("VERA", "PVERA", "GRALORA", "RANDLORA", "MISS"), ("r", *_PLACED)),
+    **dict.fromkeys(("ROAD", "IA3", "LN_TUNING"), _WHOLE),
     **dict.fromkeys(("PROMPT_TUNING", "PREFIX_TUNING", "P_TUNING"), _PROMPTED),
 }  # fmt: skip
 """Fields of each method's class that are read here (tuners/*/config.py)."""
@@ -160,6 +170,8 @@ def _written(config: Config) -> dict[str, Any]:
     keys: dict[str, Any] = {"lora_alpha": 2 * rank} if kind in ("lora", "dora") and rank else {}
     if kind == "oft" and rank:
         keys = {"oft_block_size": 0}  # PEFT takes one of them (tuners/oft/config.py)
+    if config[Training.adapter.target_modules] == ALL and config.get(Training.adapter.layers_to_transform):
+        keys["target_modules"] = linear_names(find_model(config.model).network)[:-1]  # its class wants a list with them
     return {**keys, **({"token_indices": [*range(tokens)]} if kind == "trainable-tokens" and tokens else {})}
 
 
@@ -177,6 +189,8 @@ PEFT = Tool(
         Key(path=Training.adapter.target_modules, name="target_modules"),
         Key(path=Training.adapter.target_parameters, name="target_parameters"),
         Key(path=Training.adapter.modules_to_save, name="modules_to_save"),
+        Key(path=Training.adapter.rank_pattern, name=_RANKS, spelled=ranks_of),
+        Key(path=Training.adapter.layers_to_transform, name="layers_to_transform"),
         Key(path=Training.adapter.use_rslora, name="use_rslora"),
         Key(path=Training.adapter.init_r, name="init_r"),
         Key(path=Training.adapter.u, name="u"),
@@ -188,7 +202,7 @@ PEFT = Tool(
     ),
     meanings=(Meaning(sets={Training.adapter.type: "dora"}, keys={"use_dora": True}),),
     normalized=_normalized,
-    settles=("token_indices", "r"),
+    settles=("token_indices", "r", "layers_pattern", "rank_pattern.*"),
     vocabulary=("peft",),
     requires=(Training.adapter.type,),
     always={"task_type": "CAUSAL_LM", "inference_mode": False},
@@ -201,6 +215,23 @@ PEFT = Tool(
     ),
     source="peft 0.21, src/peft/tuners/lora/config.py (LoraConfig), src/peft/config.py (PeftConfigMixin)",
 )
+
+
+def in_places(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where a config of LoRA in Python has adapters, and the ranks there, by keys of `IN_SCRIPTS`.
+
+    >>> in_places({"target_modules": ["q_proj"], "rank_pattern": {"q_proj": 4}, "layers_to_transform": [1]})
+    {'target_modules': ['q_proj'], '*adapted.layers_to_transform': [1], '*adapted.rank_pattern': 'q_proj=4'}
+    """
+    words = flat(given)
+    _placed(words, _TYPES["lora"])
+    paths = {name: key.path for key in PEFT.keys for name in key.names}
+    return {IN_SCRIPTS[paths[name]] if name in PLACES else name: words[name] for name in words if name in _SAID}
+
+
+PLACES = (_RANKS, "layers_to_transform", "layers_pattern")
+"""Arguments of LoRA's class on where adapters differ."""
+_SAID = ("target_modules", *PLACES[:2])
 
 
 def of_config(

@@ -38,8 +38,10 @@ def with_unsloth(normalized: dict[str, Any]) -> None:
         normalized |= {IMPLEMENTATION: "unsloth", EXPANDABLE: True}
 
 
-def on_towers(normalized: dict[str, Any]) -> tuple[Message, ...]:
-    """Say that the tower has adapters too, where a script's own key asks for them; note what else trains in full.
+def on_towers(normalized: dict[str, Any], named: object) -> tuple[Message, ...]:
+    """Say that the tower has adapters too, where a script's own key or the layers that it has `named` ask for them.
+
+    Notes say what else trains in full.
 
     Sources: unsloth 2026.7, models/vision.py (`get_peft_regex`); 2U1/Qwen-VL-Series-Finetune, src/params.py
     (`vision_lora`). Raises UnsupportedError for keys that give the tower's adapters a rank of their own.
@@ -50,7 +52,8 @@ def on_towers(normalized: dict[str, Any]) -> tuple[Message, ...]:
         raise UnsupportedError.of_value(own, normalized[own], message)
     model, adapted = normalized.get("model_name_or_path"), is_set(normalized.get("use_peft"))
     if adapted and not {*_TOO, *_FREEZING} & set(normalized):
-        return reached("lora_target_modules", normalized.get("lora_target_modules"), model)
+        normalized |= reached(_TARGETS, named or normalized.get(_TARGETS), model)
+        return ()
     asked = [is_set(normalized.pop(name, False)) for name in _TOO]
     if any(asked) and sees(model):
         normalized[TRAINABLE] = [LANGUAGE_MODEL, *TOWER]
@@ -59,6 +62,7 @@ def on_towers(normalized: dict[str, Any]) -> tuple[Message, ...]:
     return (Message(message, joined(", ", opened)),) if opened else ()
 
 
+_TARGETS = "lora_target_modules"
 _FREEZING = ("freeze_vision_tower", "freeze_merger", "freeze_projector")
 """Parts that 2U1's scripts train as they are, without adapters of their own (src/train/train_sft.py)."""
 _TOO = ("finetune_vision_layers", "vision_lora")

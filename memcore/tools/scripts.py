@@ -18,9 +18,10 @@ from typing import Any
 from memcore import registry
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
+from memcore.formats.environment import environment
 from memcore.formats.normalized import AUTOCAST, GPUS, PREPARED
 from memcore.formats.objects import STARTED, options
-from memcore.formats.python import CUTS, FREEZES, PARSED, Call, Change, calls, environment, followed
+from memcore.formats.python import CUTS, FREEZES, PARSED, Call, Change, calls, followed
 from memcore.formats.readers import SeveralJobs, flat
 from memcore.formats.shell import ENVIRONMENT, OUTSIDE
 from memcore.formats.writing import nested
@@ -29,7 +30,7 @@ from memcore.messages import Message, joined
 from memcore.tools.adapted import checkpointed, of_adapters
 from memcore.tools.altered import of_arguments, of_model, optimizer_of, with_changes
 from memcore.tools.frozen import trained_of
-from memcore.tools.generating import of_generation
+from memcore.tools.generating import of_generation, refuse_others
 from memcore.tools.loads import (
     ARGUMENT_CLASSES,
     BITS,
@@ -99,6 +100,7 @@ def of_script(code: str) -> tuple[str, dict[str, Any], tuple[str, ...]] | None:
         left = [each for each in changes if each.line <= end and each.to not in reads(looped)]
         keys, notes = _training(looped, left)
         return _of_training((keys, (NOTE, *notes)), around)
+    refuse_others(found)
     generates = of_generation(found, changes)
     return None if generates is None else ("argv", {**generates[0], **around}, generates[1])
 
@@ -272,7 +274,7 @@ def _training(found: Sequence[Call], changes: Sequence[Change] = ()) -> Script:
     keys = keys if arguments else {**_of_fields(found), **keys, **of_arguments(changes)}
     keys = {**keys, **_of_model_config(found, told)}
     plain = arguments[0].name in ARGUMENT_CLASSES[:2] if arguments else "gradient_checkpointing" in keys
-    if plain and {call.name for call in found} & {*TRAINERS} in ({"Trainer"}, {"Seq2SeqTrainer"}):
+    if plain and {call.name for call in found} & {*TRAINERS} <= {"Trainer", "Seq2SeqTrainer"}:
         keys.setdefault("max_length", _truncated(found))
     keys |= _launched(found)
     cut = _cut_before(found, keys)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from memcore import registry
+from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.settings import Config
 from memcore.config.training import Training
@@ -25,6 +27,7 @@ from memcore.formats.normalized import (
 from memcore.messages import Message, joined
 from memcore.networks.catalog import find_model
 from memcore.networks.usual_targets import targets_of_peft
+from memcore.trace.engine import engine_of
 
 _STRATEGIES: Mapping[object, bool] = {
     "FULL_SHARD": True, "1": True, "SHARD_GRAD_OP": False, "2": False, "HYBRID_SHARD": True, "4": True,
@@ -61,6 +64,13 @@ def packed_as(config: Config) -> Mapping[str, Any]:
     if not four_bits or (config[Hardware.num_gpus] or 1) == 1:
         return {}
     return {PACKED_AS: "float16" if str(config[Training.precision]).startswith("fp16") else "bfloat16"}
+
+
+def unmixed(config: Config) -> Mapping[str, Any]:
+    """Return the key without which accelerate trains weights that FSDP shards in fp32 (accelerator.py)."""
+    engine, whole = config[EngineSettings.type], config[Training.adapter.type] is None
+    shards = engine in registry.TRAINERS and engine_of(engine).shards
+    return {"bf16": False} if shards and whole and config[Training.precision] == "bf16" else {}
 
 
 def of_packing(normalized: dict[str, Any]) -> tuple[str, ...]:

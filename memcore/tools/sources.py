@@ -53,6 +53,7 @@ from memcore.tools.quantization_files import quantization_in, quantization_of, w
 from memcore.tools.scripts import decides
 from memcore.tools.sharding import SEVERAL
 from memcore.tools.vocabulary import similar_key
+from memcore.trace.engine import engine_of
 from memcore.untrusted import MARK
 
 _SECTIONS = {path.partition(".")[0] for path in SETTINGS}
@@ -399,10 +400,34 @@ def _launched(sources: Sequence[Source], parts: list[_Part], gpus: int | None, g
     engine = {ENGINE: said[EngineSettings.type], VERSION: said.get(EngineSettings.version)}
     names = {_file(each.name) for each in sources}
     with launched_with({name: value for name, value in engine.items() if value is not None}):
-        return [
+        read = [
             part if known else _part(source, gpus, given, names)
             for source, part, known in zip(sources, parts, sure, strict=True)
         ]
+    loops = [part.said for part, known in zip(read, sure, strict=True) if not known]
+    adapted = any(Training.adapter.type in each for each in loops)
+    keeps = _keeps_dtypes(str(said[EngineSettings.type]), adapted=adapted)
+    leaves = keeps and any(Training.precision in each for each in loops)
+    return [_assuming(part, Training.precision) if known and leaves else part
+            for part, known in zip(read, sure, strict=True)]  # fmt: skip
+
+
+def _keeps_dtypes(engine: str, *, adapted: bool) -> bool:
+    """Return whether weights that a launcher's engine computes with keep the dtype in which they are loaded."""
+    found = engine_of(engine) if engine in registry.TRAINERS else None
+    return found is not None and (found.copies or (found.shards and adapted))
+
+
+def _assuming(part: _Part, path: str) -> _Part:
+    """Return a part that leaves a setting to the others.
+
+    A launcher's precision is that of loops without one of their own. Weights keep the dtype that they are loaded in
+    where each rank has whole copies, and where they are frozen (transformers, training_args.py:
+    `ACCELERATE_MIXED_PRECISION`; accelerate, accelerator.py, `prepare_model`, which casts what FSDP shards and trains).
+    """
+    left = {name: value for name, value in part.said.items() if name == path}
+    said = {name: value for name, value in part.said.items() if name != path}
+    return part._replace(said=said, assumed={**part.assumed, **left})
 
 
 _PAIR = 2
@@ -474,7 +499,7 @@ def _part(source: Source, gpus: int | None, given: Collection[str], names: Colle
     plain = {path: value for path, value in Config.from_dict({"model": "any", **rest}).values.items() if path != MODEL}
     if other is None:
         return _Part(source.name, model, plain, {}, notes)
-    stated = {path for _, path in other.read}
+    stated = {path for name, path in other.read if other.found.get(name) != _LEFT_TO_OTHERS}
     if STARTED in source.options:
         bare = flat(of_keys(other.tool, {name: each for name, each in other.found.items() if name == METHOD}).config)
         stated = {path for name, path in other.read
@@ -487,6 +512,8 @@ def _part(source: Source, gpus: int | None, given: Collection[str], names: Colle
     return _Part(source.name, model, said, {path: plain[path] for path in plain.keys() - said.keys()}, notes)
 
 
+_LEFT_TO_OTHERS = "auto"
+"""What DeepSpeed's files have for whatever the Trainer decides."""
 _ROUNDS = frozenset({"bf16", "fp16", "dtype", "torch_dtype", "load_in_4bit", "load_in_8bit"})
 """Keys of a Trainer's that say in which dtypes it computes."""
 

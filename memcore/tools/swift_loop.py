@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memcore.errors import ConfigError, UnsupportedError
-from memcore.formats.normalized import ENGINE, GPUS, PER_NODE, Normalized
+from memcore.formats.normalized import ENGINE, FRAMEWORK, GPUS, PER_NODE, Normalized
 from memcore.messages import Message, joined
 from memcore.tools.launchers import DEVICES, launched, visible
 from memcore.tools.loops import DEFAULTS, PRECISION, SHARDED, attention_kernel, linear_alone, with_trainer_liger
@@ -156,4 +156,4 @@ def of_swift(found: Mapping[str, Any]) -> Normalized:
         normalized.setdefault("gradient_accumulation_steps", 1)
     elif "gradient_accumulation_steps" not in found and isinstance(each_step, int) and isinstance(gpus, int):
         normalized["gradient_accumulation_steps"] = max(1, -(-16 // max(1, each_step * gpus)))
-    return normalized, notes
+    return {FRAMEWORK: "ms-swift", **normalized}, notes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from memcore.errors import UnsupportedError
 from memcore.formats.shell import OUTSIDE
@@ -51,8 +52,71 @@ def _names_in(found: object) -> Sequence[object]:
 _CHOICE = re.compile(r"\(\??:?([^()]*)\)")
 
 
-_SOME_LAYERS = re.compile(r"(?:(?:layers|blocks|\bh)\\?\.(?:\(\??:?)?\[?|\.\*\\\.)\d(?!-9\])")
+_BEFORE = r"(?:(?:layers|blocks|\bh)\\?\.|\.\*\\\.)"
+_SOME_LAYERS = re.compile(rf"{_BEFORE}(?:\(\??:?)?\[?\d(?!-9\])")
 """A number, or a choice of numbers, where the number of a layer stands; `[0-9]+` is all of them."""
+_NUMBERED = re.compile(rf"{_BEFORE}(\(\??:?\d+(?:\|\d+)*\)|\[\d-\d\]|\[\d+\]|\d+)(?=\\?\.(?![*+?{{]))")
+"""The same where nothing but these numbers fits."""
+
+
+def placed(found: object) -> tuple[object, list[int] | None]:
+    r"""Return the names of the layers that an adapter is at, and the numbers of the layers of the decoder, if not all.
+
+    >>> placed(r".*\.layers\.(3|7)\.self_attn\.(q|v)_proj")
+    (['q_proj', 'v_proj'], [3, 7])
+    >>> placed(["model.layers.1.mlp.up_proj", "model.layers.0.mlp.up_proj"])
+    (['up_proj'], [0, 1])
+    """
+    every = found if isinstance(found, list) else [found]
+    listed = [each for each in every if isinstance(each, str) and len(_NUMBERED.findall(each)) == 1]
+    if not listed or len(listed) < len(every):
+        return targets(found), None
+    layers: dict[str, set[int]] = {}
+    for each in listed:
+        numbers = _numbers(_NUMBERED.findall(each)[0])
+        for name in _ends(_NUMBERED.sub("layers", each)):
+            layers.setdefault(name, set()).update(numbers)
+    several = list(layers.values())
+    if not all(each == several[0] for each in several):
+        raise UnsupportedError.of_value(
+            "target_modules", ", ".join(listed), "adapters on different layers by module are not supported yet"
+        )
+    return list(layers), sorted(several[0])
+
+
+def _numbers(found: str) -> Sequence[int]:
+    """Return the numbers that a choice in a pattern stands for.
+
+    >>> _numbers("(?:3|11)"), _numbers("[1-3]"), _numbers("[02]")
+    ([3, 11], range(1, 4), [0, 2])
+    """
+    if found.startswith("[") and "-" in found:
+        return range(int(found[1]), int(found[3]) + 1)
+    return [int(each) for each in re.findall(r"\d" if found.startswith("[") else r"\d+", found)]
+
+
+def ranks(found: Mapping[str, Any]) -> str:
+    r"""Return ranks by the ends of the names of modules, as text, from PEFT's patterns.
+
+    >>> ranks({r"^model\.layers\.\d+\.self_attn.(q|v)_proj$": 4, "layers.0.mlp.up_proj": 8})
+    'self_attn.q_proj=4,self_attn.v_proj=4,layers.0.mlp.up_proj=8'
+    """
+    return ",".join(f"{end}={rank}" for pattern, rank in found.items() for end in _written_out(pattern))
+
+
+_ANY_LAYER = re.compile(r"^.*(?:\[0-9\]|\[\\d\]|\\d|\*)[+*]?\\?\.")
+
+
+def _written_out(pattern: str) -> list[str]:
+    """Return the names that a pattern stands for, with every choice in brackets written out."""
+    plain = _ANY_LAYER.sub("", pattern.strip("^$")).replace("\\.", ".")
+    found = [""]
+    for piece in re.findall(r"\([^()]*\)|[^()]+", plain):
+        choices = _CHOICE.sub(r"\1", piece).split("|") if piece.startswith("(") else [piece]
+        found = [before + choice for before in found for choice in choices]
+    if not all(re.fullmatch(r"[\w.-]+", each) for each in found):
+        raise UnsupportedError.of_value("rank_pattern", pattern, "this pattern is not supported; name the modules")
+    return found
 
 
 def _ends(pattern: str) -> list[str]:

@@ -9,10 +9,9 @@ from typing import Any
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.errors import MemcoreError, UnsupportedError
-from memcore.messages import Message
-from memcore.networks.adapters import ALL, outside_names
+from memcore.networks.adapters import ALL, linear_names, outside_names
 from memcore.networks.catalog import find_model
-from memcore.networks.nearest import outside_layers, seeing
+from memcore.networks.nearest import only_counted, outside_layers, seeing
 from memcore.networks.network import LANGUAGE_MODEL, SEEING
 from memcore.records import dataclass
 from memcore.tools.launchers import is_set
@@ -127,19 +126,37 @@ def adapted_parts(tool: str, keys: dict[str, Any], model: object) -> dict[str, A
     return {TRAINABLE: [LANGUAGE_MODEL, *opened]} if opened else {}
 
 
-def reached(key: str, named: object, model: object) -> tuple[Message, ...]:
-    """Return a note where PEFT finds linear layers of towers and projectors by the names that a key has for adapters.
+def reached(key: str, named: object, model: object) -> dict[str, Any]:
+    """Return the parts that PEFT finds linear layers of by the names of layers with adapters, under `*trainable`.
 
-    A pattern that stands within `language_model` finds none. Source: peft 0.21, tuners/tuners_utils.py
+    Nothing where these stand in the language model alone, as those of a pattern within it do: all linear layers of it
+    are those that `key` has without a pattern. Source: peft 0.21, tuners/tuners_utils.py
     (`check_target_module_exists`: the ends of names; `_maybe_include_all_linear_layers`).
     """
-    if not named or "language_model" in str(named) or not isinstance(model, str) or not sees(model):
-        return ()
-    listed, there = targets(named), {*outside_names(find_model(model).network, SEEING)}
-    if listed != ALL and not (isinstance(listed, list) and there & {*listed}):
-        return ()
-    said = "{}: PEFT adapts layers of towers and projectors by these names too; count them with --trainable {}"
-    return (Message(said, key, ",".join((LANGUAGE_MODEL, *SEEING))),)
+    if not named or not isinstance(model, str) or not sees(model):
+        return {}
+    listed, network = targets(named), find_model(model).network
+    names = {*listed} if isinstance(listed, list) else set()
+    if any(each in str(named) for each in ("language_model", network.path)):
+        return {key: ALL} if names == {*linear_names(network)[:-1]} else {}
+    found = [part for part in SEEING if listed == ALL or names & {*outside_names(network, (part,))}]
+    return {TRAINABLE: [LANGUAGE_MODEL, *found]} if found and not only_counted(network) else {}
+
+
+def keys_within(tool: str, config: Config) -> dict[str, Any]:
+    """Return the key of the layers with adapters as a pattern, where names would reach towers too."""
+    given, kind = config.get(Training.adapter.target_modules) or ALL, config.get(Training.adapter.type)
+    towers = {*SEEING} & {*(config.get(Training.trainable) or ())}
+    if kind is None or towers or tool not in _BY_PEFT or not reached("", given, config.model):
+        return {}
+    network = find_model(config.model).network
+    names = linear_names(network)[:-1] if given == ALL else given
+    pattern = rf"{network.path}\..*\.({'|'.join(names)})"
+    return {"lora_target_linear": None, "lora_target_modules": pattern if tool == "axolotl" else [pattern]}
+
+
+_BY_PEFT = ("axolotl", "trainer")
+"""Tools that hand names to PEFT as they are."""
 
 
 def _frozen(tool: str, keys: dict[str, Any], model: object) -> set[str]:

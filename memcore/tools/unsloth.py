@@ -14,14 +14,13 @@ from memcore.config.engine import EngineSettings
 from memcore.config.settings import Config
 from memcore.config.training import Training
 from memcore.formats.code import Code, as_call
-from memcore.formats.normalized import Normalized
+from memcore.formats.normalized import FRAMEWORK, Normalized
 from memcore.formats.writing import nested
 from memcore.networks.usual_targets import LLAMA_LINEARS
 from memcore.tools.fine_tuning import TRAINER
 from memcore.tools.loads import LEARNT
 from memcore.tools.loops import of_trainer
 
-_FRAMEWORK = "*framework"
 _LOADS: Mapping[str, str] = {"model_name_or_path": "model_name", "max_length": "max_seq_length"}
 _ADAPTS: Mapping[str, str] = {
     "lora_r": "r", "lora_dropout": "lora_dropout", "lora_target_modules": "target_modules",
@@ -44,7 +43,7 @@ _DATA: Mapping[str, str] = {
 
 def _normalized(found: Mapping[str, Any]) -> Normalized:
     normalized, notes = of_trainer(found)
-    return {**normalized, _FRAMEWORK: "unsloth"}, notes
+    return {**normalized, FRAMEWORK: "unsloth"}, notes
 
 
 def _code(config: Config, keys: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ OF_NO_ACCOUNT: Mapping[str, str] = {
     "o": "logs, checkpoints on disk, and profiles",
     "e": "evaluation and generation between steps, or sampling of single tokens",
     "h": "hosts, processes and request arrival",
+    "a": "which allocator hands out memory, not how much of it",
 }
 """Classes of keys that memory does not depend on, and why."""
 CLASSES = {

@@ -348,6 +348,8 @@ class Recipe:
     """Its kernels compute in fp32 what is counted in 16 bits."""
     release: str = "much"
     """How much hangs on the release of the loop that a config names: much, little or nothing."""
+    former_releases: tuple[str, ...] = ()
+    """Releases of that loop whose steps may need most, where a config does not say which one runs."""
     fake: bool = False
     """The step runs on fake tensors, as in a simulation, where PyTorch allocates a little more."""
 

@@ -190,10 +190,11 @@ _SAID_OTHERWISE: Mapping[str, str] = {"help": "--help", "version": "--version"}
 
 
 def _is_job(name: str) -> bool:
-    """Whether the first word is a file or a model: the command is left out."""
+    """Return whether the first argument is a file, a model, a question or a tool's command: memcore's is left out."""
     from memcore.networks.catalog import known  # noqa: PLC0415 - only of a mistake
 
-    return not name.startswith("-") and (os.path.exists(name) or known(name))  # noqa: PTH110
+    several = len(name.split()) > 1
+    return not name.startswith("-") and (several or os.path.exists(name) or known(name))  # noqa: PTH110
 
 
 def _line(*given: str) -> str:
@@ -257,6 +258,13 @@ def _as_typed(problem: Problem, given: Sequence[str]) -> Problem:
     return replace(problem, path=next((each for each in flags_of(problem.path) if each in typed), problem.path))
 
 
+def _with_hub(problem: Problem) -> Problem:
+    """Return a problem with the flag that asks the hub for a model that is unknown here."""
+    if not problem.hub_id:
+        return problem
+    return replace(problem, message=Message("{}; --fetch asks the model hub for it", problem.message))
+
+
 def _refuse(error: MemcoreError, given: Sequence[str], *, as_json: bool | None = None) -> int:
     """Print what is wrong, by default as JSON where that is asked for."""
     problems = problems_of(error)
@@ -265,7 +273,7 @@ def _refuse(error: MemcoreError, given: Sequence[str], *, as_json: bool | None =
         print_json({"problems": found})
     else:
         for each in problems:
-            said = _complaint(_as_typed(each, given))
+            said = _complaint(_with_hub(_as_typed(each, given)))
             lines = fitted(said, width()) if sys.stderr.isatty() else [said]
             print(*lines, sep="\n", file=sys.stderr)
     return BAD_INPUT

@@ -54,7 +54,7 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="fail too if only part of the range fits")
     parser.add_argument(
-        "--headroom", type=share, default=0.0, metavar="SHARE",
+        "--headroom", type=share, default=0.0, metavar="FRACTION",
         help="fraction of each GPU that must stay free (default: 0)",
     )  # fmt: skip
     parser.add_argument(

@@ -304,7 +304,7 @@ def _sources(given: Sequence[str]) -> list[Source]:
     if not named and (source.startswith("#") or "://" in source) and not Path(source).exists():
         message = "found {!r:.80}, whose fragment is none of memcore's: it begins with #v1&"
         raise ConfigError.at("CONFIG", message, source)
-    if written and _is_command(source):
+    if written and _starts_a_job(source):
         return [_command(source), *_files(given[1:])]
     if len(given) <= 1 and (named or (written and _is_model(source))):
         return []
@@ -323,25 +323,10 @@ def _files(given: Sequence[str]) -> list[Source]:
     return [source_of(each) for each in given]
 
 
-def _is_command(source: str) -> bool:
-    """Whether what is no file is the command that starts a job, as it is typed: `vllm serve org/model`."""
-    from memcore.tools.convert import imported  # noqa: PLC0415 - tools' files are a package of their own
+def _starts_a_job(source: str) -> bool:
+    from memcore.tools.convert import is_command  # noqa: PLC0415 - tools' files are a package of their own
 
-    if not _SEVERAL.search(source):
-        return False
-    try:
-        imported(source)
-    except UnsupportedError:
-        return True
-    except ConfigError:
-        return _FLAG.search(source) is not None
-    return True
-
-
-_SEVERAL = re.compile(r"\S\s+\S")
-"""Two words: the name of a file or of a model may have them too."""
-_FLAG = re.compile(r"\s--?[A-Za-z]")
-"""What no model's name has, and what makes even a command that cannot be read one."""
+    return is_command(source)
 
 
 def _command(source: str) -> Source:
@@ -377,9 +362,7 @@ def _is_model(source: str) -> bool:
     message = Message(
         "found {!r:.80}, which is neither a file nor one of the {} models in the catalog", source, len(catalog())
     )
-    if "/" in source:
-        message = Message("{}; --fetch asks the model hub for it", message)
-    raise ConfigError([Problem("CONFIG", message, nearest_model(source))])
+    raise ConfigError([Problem("CONFIG", message, nearest_model(source), source if "/" in source else "")])
 
 
 def _read(

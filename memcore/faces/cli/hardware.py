@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from memcore.columns import table
 from memcore.faces.cli.command import FITS, Command, nothing_matches, print_json, spell
-from memcore.hardware import ACCELERATORS
+from memcore.hardware import ACCELERATORS, SPELLINGS
 from memcore.hardware.accelerators import Place
 from memcore.units import GiB
 
@@ -27,7 +27,8 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
 
 def _hardware(options: argparse.Namespace) -> int:
     words = [word.lower() for word in options.query]
-    shown = [each for each in ACCELERATORS if all(word in f"{each.id} {each.name}".lower() for word in words)]
+    names = {each.id: " ".join(SPELLINGS[each.id]).lower() for each in ACCELERATORS}
+    shown = [each for each in ACCELERATORS if all(word in names[each.id] for word in words)]
     rows = [
         {
             "id": each.id,

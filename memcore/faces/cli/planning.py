@@ -38,7 +38,7 @@ def _options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
         "--quality", choices=QUALITIES, default="any", help="model quality: keep the same, stay close, or any"
     )
     parser.add_argument(
-        "--headroom", type=share, default=HEADROOM, metavar="SHARE",
+        "--headroom", type=share, default=HEADROOM, metavar="FRACTION",
         help=Message("fraction of each GPU to leave free (default: {})", HEADROOM),
     )  # fmt: skip
     parser.add_argument(

@@ -39,9 +39,7 @@ def _reconcile(options: argparse.Namespace) -> int:
 def _reconcile_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
     add_config(parser, given, "[CONFIG ...] LOG")
     parser.add_argument("log", metavar="LOG", help="what the run printed: a file, or - for standard input")
-    parser.add_argument(
-        "--as", dest="reading", choices=list(READINGS), help="the quantity that a number without a label is"
-    )
+    parser.add_argument("--as", dest="reading", choices=list(READINGS), help="what a number without a label measures")
     parser.add_argument("--case", metavar="FILE", help="save the measurements to FILE, for `memcore accuracy`")
 
 

@@ -135,7 +135,7 @@ def _search_options(parser: argparse.ArgumentParser, given: Sequence[str]) -> No
         help=Message("how many layouts to show, cheapest first (default: {})", KEEP),
     )
     parser.add_argument(
-        "--headroom", type=share, default=HEADROOM, metavar="SHARE",
+        "--headroom", type=share, default=HEADROOM, metavar="FRACTION",
         help=Message("fraction of each GPU to leave free, if a layout can (default: {})", HEADROOM),
     )  # fmt: skip
     parser.add_argument(

@@ -85,6 +85,13 @@ GLOBAL_BATCH = (
     rf"(?:\b(?:global|effective|total)[\s_-]*batch(?:[\s_-]*size)?|\bgbs|全局(?:批次|批量|batch)(?:大小)?){_IS}"
 )
 """Sequences of such a step."""
+COLOCATED = (
+    r"(?:\b(?:vllm|sglang)\b\W{0,3}(?:in\s+)?)?\bco-?locat(?:e|ed|ing|ion)\b(?:\s+mode\b)?"
+    r"(?:\s+(?:with\s+)?(?:vllm|sglang)\b)?|(?:(?:vllm|sglang)\s*)?(?:同卡部署|共置)(?:\s*(?:vllm|sglang))?"
+)
+"""A rollout engine on the GPUs that train."""
+KEPT_BY_ROLLOUTS = "0.3"
+"""What it keeps of them where a sentence does not say (trl/trainer/grpo_config.py, `vllm_gpu_memory_utilization`)."""
 IMAGES = r"(?<![\w.])(?:(\d{1,4})|an?)\s*(?:张\s*)?(?:images?|pictures?|图片?|图像)(?![\w])"
 SIZE = r"(?<![\w.])(\d{3,5})\s*[x×*]\s*(\d{3,5})(?!\d)(?:\s*(?:pixels?|px|像素))?"
 """Images of a sequence, and how wide and high they are."""

@@ -75,6 +75,7 @@ def asked(sentence: str) -> Question | None:
     reading.settings(task)
     task = reading.with_rank(task) or (reading.run() if others else "")
     tool = reading.tool()
+    reading.rollouts()
     reading.flags()
     task = task or reading.run_at_home()
     unread = tuple(
@@ -318,6 +319,11 @@ class _Reading:
                 self.options["to"] = name
                 return of_tool(name)
         return {}
+
+    def rollouts(self) -> None:
+        """Read that a rollout engine runs on the same GPUs; a tool that is named has its own way of doing so."""
+        if self.texts.get(Training.method.name) == "grpo" and "to" not in self.options and self.take(phrases.COLOCATED):
+            self.texts[Training.method.rollout_share] = phrases.KEPT_BY_ROLLOUTS
 
     def flags(self) -> None:
         """Read what is said as a flag of any tool, without dashes: `max-num-seqs 64`."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from memcore.config.settings import Config
 from memcore.faces.page import (
     answering,
-    asking,
     checkpoints,
     comparing,
     exchanging,
@@ -49,7 +48,7 @@ ACTIONS: Mapping[str, tuple[str, Action]] = {
     "start": ("answer", framing.start),
     "open": ("answer", answering.open_link),
     "edit": ("answer", answering.edit),
-    "ask": ("answer", asking.ask),
+    "ask": ("answer", exchanging.take_or_ask),
     "task": ("answer", answering.choose_task),
     "preset": ("answer", load_preset),
     "reset": ("answer", answering.reset),

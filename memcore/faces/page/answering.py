@@ -209,6 +209,10 @@ def field_error(problem: Problem, text: str = "") -> str:
     fixes = []
     if problem.suggestion:
         fixes.append(_fix(problem.path, problem.suggestion, say("use", value=titled(problem.path, problem.suggestion))))
+    if problem.hub_id:
+        fixes.append(
+            f'<button type="button" class="fix" data-hub="{escape(problem.hub_id)}">{escape(say("hub-ask"))}</button>'
+        )
     if problem.path != "model":
         fixes.append(_fix(problem.path, "", say("clear")))
     return f"{escape(say('stop', text=translated(problem.message)))} {' '.join(fixes)}"

@@ -58,6 +58,7 @@ def _models(session: Session, hardware: Config) -> Iterator[Patch]:
     """Yield the models that some GPUs run under the question, each as a link to its job, as they are found."""
     length = f"{hardware.get(Inference.max_model_len) or CHAT:,}"
     links: list[str] = []
+    yield _noted(session, escape(say("models-looking")))
     for each in fitting(hardware):
         links.append(fitting_link(each))
         said = say("models-that-fit", server=each.found.job.title, length=length)

@@ -16,9 +16,11 @@ from memcore.errors import ConfigError, MemcoreError
 from memcore.faces.page.session import Message, Patch, Session
 from memcore.faces.render import page
 from memcore.faces.render.page import Form
+from memcore.faces.render.titles import titled
 from memcore.formats.content import header_of
 from memcore.formats.readers import parsed
-from memcore.i18n.page import complaint
+from memcore.i18n.page import complaint, say, sentence, translated
+from memcore.limits import INTEGER_DIGITS
 from memcore.tools.quantization_files import quantization_in
 from memcore.tools.repositories import ENDPOINT, file_address, listed, listing_address, place_of, wanted
 from memcore.tools.sources import Source, read_sources
@@ -51,20 +53,56 @@ def is_of_checkpoint(text: str) -> bool:
     return text.lstrip().startswith("{") and (any(key in text for key in _TOLD_BY) or quantization_in(text) is not None)
 
 
-def of_checkpoint(sources: Sequence[Source], form: Form) -> tuple[Form, Sequence[str]]:
-    """Return the form with the model that files of a checkpoint describe together, and notes.
+def of_files(sources: Sequence[Source], form: Form) -> tuple[Form, str]:
+    """Return the form with what files describe together, a checkpoint or a job, and what was taken of them.
 
     Raises ConfigError as `read_sources` does.
     """
     config, notes = read_sources(sources)
+    if config.keys() - {MODEL} and Hardware.num_gpus not in _whole(form, config).values:
+        config, notes = read_sources(sources, gpus_of(form))
     model = config.get(MODEL)
     if config.keys() - {MODEL}:
-        kept = {path: text for path, text in form.texts.items() if path == Hardware.accelerator}
-        filled = page.fill(Config.from_dict(config))
-        return Form({**kept, **filled.texts}, filled.pasted), notes
+        after, kept = over(form, config)
+        return after, f"{noted(notes)} {kept}".strip()
     if isinstance(model, Mapping):
-        return Form({**form.texts, MODEL: ""}, json.dumps(model, indent=2)), notes
-    return Form({**form.texts, MODEL: str(model)}), notes
+        return Form({**form.texts, MODEL: ""}, json.dumps(model, indent=2)), noted(notes)
+    return Form({**form.texts, MODEL: str(model)}), noted(notes)
+
+
+def gpus_of(form: Form) -> int | None:
+    """Return the number of GPUs that a form says, for files that say none."""
+    gpus = form.texts.get(Hardware.num_gpus, "")
+    return int(gpus) if gpus.isdecimal() and len(gpus) <= INTEGER_DIGITS else None
+
+
+def over(form: Form, config: Mapping[str, object]) -> tuple[Form, str]:
+    """Return the job of a file, with the form's model and accelerator where the file names none; a kept one is said."""
+    after = page.fill(_whole(form, config))
+    kept = form.texts.get(Hardware.accelerator)
+    if kept is None or Hardware.accelerator in after.texts:
+        return after, ""
+    said = say("import-kept", kept=titled(Hardware.accelerator, kept))
+    return Form({Hardware.accelerator: kept, **after.texts}, after.pasted), said
+
+
+def _whole(form: Form, config: Mapping[str, object]) -> Config:
+    own = page.parsed(form.pasted) if form.pasted.strip() else form.texts.get(MODEL)
+    return Config.from_dict({MODEL: own or "llama-3.1-8b", **config})
+
+
+def noted(notes: Sequence[str]) -> str:
+    """Return notes as whole sentences, those that a notice has room for."""
+    room, kept = LONGEST, []
+    for said in (sentence(translated(each)) for each in notes):
+        if len(said) <= room:
+            room -= len(said)
+            kept.append(said)
+    return " ".join([*kept, *(("…",) if len(kept) < len(notes) else ())])
+
+
+LONGEST = 300
+"""Characters of notes that a notice shows; where values come from is told whole elsewhere."""
 
 
 def ask_hub(session: Session, message: Message) -> Iterator[Patch]:

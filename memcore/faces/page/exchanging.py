@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import quote
 
 from memcore.config.engine import EngineSettings
-from memcore.config.hardware import Hardware
 from memcore.config.settings import MODEL, SETTINGS, Config
 from memcore.config.texts import to_texts
 from memcore.config.url import EMBED, LINK, decode_fragment
@@ -21,10 +20,10 @@ from memcore.errors import ConfigError, MemcoreError, problems_of
 from memcore.escaping import csv_line, fenced, in_markdown
 from memcore.estimation import estimate
 from memcore.faces.goals.names import meanings
-from memcore.faces.goals.sentences import asked
-from memcore.faces.page.answering import form_of, load
+from memcore.faces.goals.sentences import asked, asks_for_models
+from memcore.faces.page.answering import PASTED, form_of, load
 from memcore.faces.page.asking import ask
-from memcore.faces.page.checkpoints import is_of_checkpoint, of_checkpoint, text_of
+from memcore.faces.page.checkpoints import gpus_of, is_of_checkpoint, noted, of_files, over, text_of
 from memcore.faces.page.examples import of_file, record_example
 from memcore.faces.page.session import Found, Message, Patch, Session
 from memcore.faces.render import html, page
@@ -33,16 +32,16 @@ from memcore.faces.render.page import Form
 from memcore.faces.render.poster import WIDTH, poster
 from memcore.faces.render.serving_data import serving_summary_data
 from memcore.faces.render.social import CARD, badge, card, short, subject
-from memcore.faces.render.titles import titled
 from memcore.formats.tool import Syntax, Tool
-from memcore.i18n.page import complaint, say, sentence, translated
-from memcore.limits import CONFIG_LENGTH, INTEGER_DIGITS
+from memcore.i18n.page import complaint, say, translated
+from memcore.limits import CONFIG_LENGTH
 from memcore.messages import Message as Words
 from memcore.messages import joined
 from memcore.questions.reconciling.logs import is_log
 from memcore.serving.estimate import ServingEstimate
 from memcore.tools import TOOLS, Exported, exported, imported, runs, tool_of
 from memcore.tools.companions import apart
+from memcore.tools.convert import is_command
 from memcore.tools.exporting import syntax_of
 from memcore.tools.sources import Source, tool_brought
 from memcore.units import format_bytes
@@ -62,21 +61,30 @@ def take(session: Session, message: Message) -> Iterator[Patch]:
     try:
         read = [Source(name, text_of(name, text)) for name, text in zip(names, texts, strict=False)]
         sources, silent = apart([each.name for each in read], read)
-        if any(is_of_checkpoint(each.text) for each in sources):
-            form, notes = of_checkpoint(sources, form)
-            said = _noted(notes)
+        if len(sources) > 1 or is_of_checkpoint(sources[0].text):
+            form, said = of_files(sources, form)
         else:
-            form, said = _each(sources, form)
+            form, said = understood(sources[0].text, form)
     except MemcoreError as error:
         yield from _otherwise(session, message, error, names, texts)
         return
     if silent:
-        said += f" {_noted([Words('no effect on memory: {}', joined(', ', silent))])}"
+        said += f" {noted([Words('no effect on memory: {}', joined(', ', silent))])}"
     record_example(session, form, "")
     session.sources = tuple(sources)
     session.from_file = {path: text for path, text in form.texts.items() if before.texts.get(path) != text}
     yield {"close": "import", "html": {"import-error": ""}}
     yield from load(session, form, message, f"{say('imported', name=name[:60])} {said}")
+
+
+def take_or_ask(session: Session, message: Message) -> Iterator[Patch]:
+    """The model's field was left: a command that starts a job is taken like a file, anything else is asked."""
+    typed = str(message.get("value") or "")
+    if not is_command(typed) or asks_for_models(typed):
+        yield from ask(session, message)
+        return
+    texts = {**message["texts"], MODEL: session.form.texts.get(MODEL, ""), PASTED: session.form.pasted}
+    yield from take(session, {**message, "texts": texts, "name": say("pasted"), "files": [typed]})
 
 
 def _otherwise(
@@ -106,21 +114,6 @@ def _refused(session: Session, error: MemcoreError, names: Sequence[str]) -> Pat
     return {"html": said, "hidden": {"problems": False}}
 
 
-def _each(sources: Sequence[Source], form: Form) -> tuple[Form, str]:
-    """Return the form after files one after the other, and what was taken of each."""
-    every: list[str] = []
-    for each in sources:
-        after, said = understood(each.text, form)
-        form = _beside(form, after) if every else after
-        every.append(f"{each.name[:60]}: {said}" if said and len(sources) > 1 else said)
-    return form, " ".join(filter(None, every))
-
-
-def _beside(first: Form, second: Form) -> Form:
-    """Return what two files say together: where both say something, the second."""
-    return Form({**first.texts, **{path: text for path, text in second.texts.items() if text}}, second.pasted)
-
-
 def understood(text: str, form: Form) -> tuple[Form, str]:
     """Return the form after an import, and what was taken.
 
@@ -136,9 +129,9 @@ def understood(text: str, form: Form) -> tuple[Form, str]:
     notes: list[str] = []
     data = _object(stripped, notes)
     if isinstance(data.get("config"), dict) and "memcore" in data:
-        return page.fill(Config.from_dict(data["config"])), _noted(notes)
+        return page.fill(Config.from_dict(data["config"])), noted(notes)
     if "model" in data or "model_type" in data:
-        return page.read_file(stripped, form), _noted(notes)
+        return page.read_file(stripped, form), noted(notes)
     stamped = _STAMP.search(stripped) if "memcore" in stripped else None
     if stamped is not None:
         return page.fill(decode_fragment(stamped[0])), ""
@@ -150,29 +143,16 @@ def _object(text: str, said: list[str]) -> dict[str, object]:
     return page.parsed(text, said, "the file") if text.startswith("{") else {}
 
 
-def _noted(notes: Sequence[str]) -> str:
-    return " ".join(sentence(translated(each)) for each in notes)[:300]
-
-
 def _of_tool(text: str, form: Form) -> tuple[Form, str]:
     """Another tool's file over the model and the GPUs of the form."""
-    gpus = form.texts.get(Hardware.num_gpus, "")
-    found = imported(text, int(gpus) if gpus.isdecimal() and len(gpus) <= INTEGER_DIGITS else None)
-    pasted = page.parsed(form.pasted) if form.pasted.strip() else None
-    known = {"model": pasted or form.texts.get("model") or "llama-3.1-8b", **found.config}
-    config = Config.from_dict(known)
-    kept = {path: text for path, text in form.texts.items() if path == Hardware.accelerator}
-    said = say("import-keys", tool=translated(found.tool.title), read=len(found.read))
+    found = imported(text, gpus_of(form))
+    after, kept = over(form, found.config)
+    said = [say("import-keys", tool=translated(found.tool.title), read=len(found.read))]
     if found.assumed:
-        said += " " + say("import-assumed", assumed=len(found.assumed))
+        said.append(say("import-assumed", assumed=len(found.assumed)))
     if found.unknown:
-        said += " " + say("import-unknown", keys=", ".join(found.unknown)[:300])
-    if found.notes:
-        said += " " + _noted(found.notes)
-    after = page.fill(config)
-    if kept.keys() - after.texts.keys():
-        said += " " + say("import-kept", kept=titled(Hardware.accelerator, kept[Hardware.accelerator]))
-    return Form({**kept, **after.texts}, after.pasted), said
+        said.append(say("import-unknown", keys=", ".join(found.unknown)[:300]))
+    return after, " ".join(filter(None, [*said, noted(found.notes), kept]))
 
 
 def _held(picture: str) -> str:

@@ -38,6 +38,8 @@ def advice_text(found: Advised, width: int = WIDTH) -> str:
     if found.ladder:
         lines += section("One on top of another", table(_rungs(found), right=(0, 2, 4)))
     lines.append(say("cli-served" if server else "cli-trained"))
+    if found.estimate.fits is False and not found.ladder and not any(each.fits for each in found.saving):
+        lines.append(say("cli-combine"))
     return "\n".join(lines) + "\n"
 
 

@@ -43,7 +43,7 @@ OF_COMMANDS_IN_CHINESE: Mapping[str, str] = {
     "what the run printed: a file, or - for standard input": "运行时的输出：文件，或 -（标准输入）",
     "another log of the same job": "同一任务的另一份日志",
     "repeatable": "可重复",
-    "the quantity that a number without a label is": "没有标注的数值是哪个量",
+    "what a number without a label measures": "没有标注的数值是哪个量",
     "save the measurements to FILE, for `memcore accuracy`": "把实测值保存到 FILE，供 `memcore accuracy` 使用",
     # check
     "the files describe one job (default: one job per file)": "这些文件描述同一个任务（默认：每个文件一个任务）",

@@ -121,6 +121,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "1 is assumed": "按 1 计",
     "MPT is counted as a GPT-2 of the same sizes, which has the same layers": "MPT 按同尺寸的 GPT-2 计算，两者的层相同",
     "supported: mpt_causal_lm, hf_causal_lm": "支持 mpt_causal_lm、hf_causal_lm",
+    "leave it out and give the nearest, {flag:s} {value:s}": "请去掉它并改用最接近的 {flag:s} {value:s}",
     "this value is not supported yet": "暂不支持这个值",
     "adapters on all linear layers are supported": "支持在所有线性层上的适配器",
     # Methods
@@ -283,10 +284,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "未给出 dtype：权重按 transformers 5 的加载方式计为检查点的 dtype"
     ),
     "transformers 4 loads them in fp32: --precision fp32": "transformers 4 以 fp32 加载：--precision fp32",
-    "the loss is counted with logits, as TRL had it before 1.7": "损失按 TRL 1.7 之前的方式计入 logits",
-    "--framework trl with --framework-version counts that of your release": (
-        "用 --framework trl 和 --framework-version 可按所用版本计算"
-    ),
     "weights are counted in the checkpoint's dtype, as transformers 5 loads them": (
         "权重按 transformers 5 的加载方式计为检查点的 dtype"
     ),
@@ -383,10 +380,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     ),
     "defaults lists files that were not given: {names}": "defaults 中列出的文件没有给出：{names}",
     "{keys}: trains in full next to the adapters, which is not counted": "{keys:s}：与适配器一起完整训练，未计入",
-    "{key}: PEFT adapts layers of towers and projectors by these names too": (
-        "{key:s}：PEFT 也按这些名称适配视觉塔和投影层"
-    ),
-    "count them with --trainable {parts}": "要计入它们请用 --trainable {parts:s}",
     "adapters of another rank on the tower are not supported yet": "暂不支持视觉塔上秩不同的适配器",
     "dataset_kwargs.skip_prepare_dataset: sequences are as long as the data's, up to max_length": (
         "dataset_kwargs.skip_prepare_dataset：序列与数据一样长，至多 max_length"
@@ -398,6 +391,9 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "supported: 1": "支持 1",
     "Megatron-FSDP is not supported yet with this tool": "对这个工具暂不支持 Megatron-FSDP",
     "num_labels: {labels} outputs of the head are counted as one": "num_labels：输出头的 {labels} 个输出按一个计算",
+    "train_prm: the loss takes the logits of placeholders alone, and is counted as that of all tokens": (
+        "train_prm：损失只用占位符位置的 logits，按全部 token 的损失计入"
+    ),
     "the critic stays on the GPU during the actor's update, and is counted as large as the actor": (
         "更新 actor 时 critic 留在 GPU 上，按与 actor 同样大小计算"
     ),
@@ -406,7 +402,6 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "only a decoder with adapters ('lora') is supported": "仅支持带适配器（'lora'）的解码器",
     "describe the job with flags otherwise": "其余情况请用命令行选项描述任务",
     "{keys}: adapters outside the decoder are not counted": "{keys}：解码器之外的适配器未计入",
-    "{file}: towers are not counted": "{file}：视觉塔未计入",
     "losses of several kinds at once are not supported yet": "暂不支持同时使用多种损失",
     "the closest is --method dpo": "最接近的是 --method dpo",
     "applies to GRPO in {frameworks}, so leave it out here": "仅适用于 {frameworks} 的 GRPO，此处请去掉",
@@ -430,6 +425,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
         "各层按 torchtitan 的实现计算：与 axolotl 的插件一样，由 DeepEP 把 token 发送给专家"
     ),
     "with adapter, expert parallelism is not supported yet": "暂不支持专家并行与 adapter 同用",
+    "name the modules": "请写出模块名",
     "modules_to_save: only adapters save modules, so it has no effect": (
         "modules_to_save：只有适配器才保存模块，因此不起作用"
     ),
@@ -546,6 +542,7 @@ OF_FILES_IN_CHINESE: Mapping[str, str] = {
     "learning rate, schedule or seed: no effect on tensor sizes": ("学习率、调度或随机种子：不影响张量大小"),
     "data and tokenization before batching": "组成批次之前的数据与分词",
     "logs, checkpoints on disk, and profiles": "日志、磁盘上的 checkpoint 与性能分析",
+    "which allocator hands out memory, not how much of it": "由哪个分配器分配显存，不影响用量",
     "evaluation and generation between steps, or sampling of single tokens": (
         "步与步之间的评测与生成，或单个 token 的采样"
     ),

@@ -120,6 +120,8 @@ OF_JOBS_IN_CHINESE: Mapping[str, str] = {
     "NeMo Automodel reduces gradients in fp32 since 0.5, of shared experts since 0.2": (
         "NeMo Automodel 自 0.5 起以 fp32 归约梯度，共享专家的梯度自 0.2 起"
     ),
+    "defaults were others until {}": "{} 及之前的默认设置不同",
+    "the newest release": "最新版本",
     "TRL loads in fp32 and trains under autocast": "TRL 以 fp32 加载，在 autocast 下训练",
     "transformers 4 loads in fp32": "transformers 4 以 fp32 加载",
     "transformers 5 uses the checkpoint's dtype": "transformers 5 使用 checkpoint 的 dtype",

@@ -146,6 +146,7 @@ OF_MODELS_IN_CHINESE: Mapping[str, str] = {
     "Llama-like model": "类似 Llama 的模型",
     "expected a list of heights and widths, found {value}": "应为高与宽的列表，实为 {value}",
     "expected a list of layer numbers, found {value}": "应为层号列表，实为 {value}",
+    "expected ranks by module, such as {example:s}, found {value}": "应为各模块的秩，例如 {example:s}，实为 {value}",
     "expected layer numbers, found {value}": "应为层号，实为 {value}",
     "a positive integer": "正整数",
     "an integer of at least {least}": "不小于 {least} 的整数",

@@ -83,6 +83,17 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "outside PyTorch 2 GiB on one GPU, 4.6 on two, 6.8 to 12.4 on more": (
         "PyTorch 之外：一块 GPU 2 GiB，两块 4.6，更多 6.8 至 12.4"
     ),
+    "{flag:s}: towers stay on the host and are not counted": "{flag:s}：编码器留在主机上，未计入",
+    "-hf: brings the towers of {repository:s} along, assumed to be in F16": (
+        "-hf：会同时下载 {repository:s} 的编码器，按 F16 计"
+    ),
+    "--no-mmproj leaves them out": "--no-mmproj 可不加载",
+    "{flag:s}: what encoding a picture takes is not counted": "{flag:s}：编码图像时的显存未计入",
+    "a second FROM names the file of towers": "由第二个 FROM 指定编码器文件",
+    "{model:s} has no towers for images or sound": "{model:s} 没有图像或声音编码器",
+    "towers and projector: vectors and positions in F32, convolutions in F16 or F32": (
+        "编码器与投影层：向量和位置为 F32，卷积为 F16 或 F32"
+    ),
     "if the file has it, builds before August 2026 load it unasked": "文件若含此层，2026 年 8 月之前的构建会自动加载",
     "Ollama's, by context and free memory": "Ollama 按上下文与空闲显存选定",
     "by compute capability": "按计算能力",
@@ -171,6 +182,7 @@ OF_SERVERS_IN_CHINESE: Mapping[str, str] = {
     "all2all_backend needs no memory without data and expert parallelism": (
         "没有数据并行加专家并行时，all2all_backend 不占显存"
     ),
+    "vLLM has both engines from 0.8 to 0.10 alone": "vLLM 只在 0.8 到 0.10 有两种引擎",
     'found {value}, with which vLLM does not start: "failed to convert the KV cache specs to one unified type"': (
         "为 {value}，此时 vLLM 无法启动：“failed to convert the KV cache specs to one unified type”"
     ),

@@ -63,8 +63,8 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
         "值为 {value}，既不是文件，也不在目录的 {count} 个模型之中"
     ),
     "give its config.json, or name a model of the same shapes": "请提供其 config.json，或给出形状相同的模型名称",
-    "pass --model {name:s} if it has those shapes, as its name says, or give its config.json": (
-        "若各形状与 {name:s} 相同（名称如此表示），请用 --model 给出后者，否则请提供其 config.json"
+    "name {name:s} if it has the same shapes, as its name suggests, or give its config.json": (
+        "从名称看，其形状可能与 {name:s} 相同：若确实相同，请改用该名称，否则请提供其 config.json"
     ),
     "is required": "必填",
     "unknown key": "未知的键",
@@ -203,6 +203,7 @@ OF_SETTINGS_IN_CHINESE: Mapping[str, str] = {
     ),
     "the server does not quantize {model}": "服务器不会量化 {model}",
     "set {variable} in the environment": "请设置环境变量 {variable}",
+    "in this file, {tool}'s own defaults hold": "此文件采用 {tool} 自己的默认设置",
     "{tool} cannot set it to {value} next to the other settings": "{tool} 在其余设置下无法将其设为 {value}",
     "{tool} always sets {value}": "{tool} 固定使用 {value}",
     "{tool} has no recipe for it": "{tool} 没有该模型的 recipe",

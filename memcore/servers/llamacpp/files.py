@@ -17,6 +17,7 @@ from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
 from memcore.networks.catalog import find_model, known, named
 from memcore.servers.llamacpp.gguf_tensors import layers_in_order
+from memcore.servers.llamacpp.projector import has_towers
 from memcore.servers.llamacpp.python import SERVED
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.serving.gguf_mixes import WIDER, plain_type
@@ -160,7 +161,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
         notes.append(Message("{}: {} MiB of host memory for the prompt cache, no GPU memory", _PROMPTS[0], kept))
     if "-hf" in normalized and not said and "-m" not in normalized:
         normalized |= _of_repository(normalized, notes)
-    normalized = _with_experts_moved(normalized, notes)
+    normalized = _with_experts_moved(_with_towers(normalized, notes), notes)
     devices = str(normalized.get(_DEVICE, normalized.get("-dev", normalized.get(_VISIBLE, "")))).split(",")
     if all(each.startswith("CUDA") or _NUMBERED.fullmatch(each) for each in devices):
         normalized = {key: value for key, value in normalized.items() if key not in (_DEVICE, "-dev")} | {
@@ -169,6 +170,55 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     elif devices == [""] and (shares := str(normalized.get("-ts", normalized.get("--tensor-split", "")))):
         normalized = {GPUS: len(re.split("[,/]", shares)), **normalized}
     return normalized, tuple(notes)
+
+
+_TOWERS, _AUTO, _ON_GPU = "--mmproj", "--mmproj-auto", "--mmproj-offload"
+_OFF, _URLS = ("--no-mmproj", "--no-mmproj-auto"), ("--mmproj-url", "-mmu", "-mm")
+_OF_TOWERS = (*_OFF, *_URLS, _AUTO, _ON_GPU, "--no-mmproj-offload")
+_HALF = "f16"
+_TYPE_OF_TOWERS = re.compile(r"(bf16|f16|fp16|f32|fp32|q8_0)", re.IGNORECASE)
+
+
+def _as_projector(name: str) -> str:
+    """Return a file of towers, as repositories call it."""
+    return f"mmproj-{name.upper()}.gguf"
+
+
+def type_of_towers(file: object) -> str:
+    """Return the type that the name of a file of towers says; else F16, which most are.
+
+    >>> type_of_towers("mmproj-model-bf16.gguf"), type_of_towers("mmproj.gguf")
+    ('bf16', 'f16')
+    """
+    found = _TYPE_OF_TOWERS.search(str(file).rpartition("/")[2])
+    return found[1].lower().replace("fp", "f") if found else _HALF
+
+
+def _with_towers(normalized: dict[str, Any], notes: list[Message]) -> dict[str, Any]:
+    """Return the arguments with the type of the file of towers, which `-hf` brings along (common/arg.cpp).
+
+    Without it on a GPU, towers are on the host.
+    """
+    urls = next((normalized.pop(name) for name in _URLS if name in normalized), None)
+    file = normalized.pop(_TOWERS, urls)
+    off = any(normalized.pop(name, False) for name in _OFF) or normalized.pop(_AUTO, True) is False
+    on_host = normalized.pop(f"--no-{_ON_GPU[2:]}", False) or normalized.pop(_ON_GPU, True) is False
+    brings = file is None and not off and "-m" not in normalized and "GGUF" in str(normalized.get("-hf", "")).upper()
+    if file is None and not (brings and _sees(str(normalized["-hf"]))):
+        return normalized
+    if on_host:
+        notes.append(Message("{}: towers stay on the host and are not counted", f"--no-{_ON_GPU[2:]}"))
+        return normalized
+    if file is None:
+        notes.append(Message("-hf: brings the towers of {} along, assumed to be in F16; --no-mmproj leaves them out",
+                             normalized["-hf"]))  # fmt: skip
+    notes.append(Message("{}: what encoding a picture takes is not counted", _TOWERS))
+    return {**normalized, _TOWERS: type_of_towers(file)}
+
+
+def _sees(model: str) -> bool:
+    """Return whether a repository's model has towers."""
+    return known(model) and has_towers(find_model(model))
 
 
 _FLASH = ("-fa", "--flash-attn")
@@ -307,7 +357,7 @@ LLAMA_CPP = Tool(
     tag=Inference.quantization,
     model_as=_model,
     normalized=_normalized,
-    settles=(*_EVERY_EXPERT, *_DRAFT_FILES, *_DRAFT_HUB),
+    settles=(*_EVERY_EXPERT, *_DRAFT_FILES, *_DRAFT_HUB, *_OF_TOWERS),
     unsaid={Inference.quantization: None},
     keys=(
         Key(path=Inference.quantization, name=WEIGHTS),
@@ -328,6 +378,7 @@ LLAMA_CPP = Tool(
         Key(path=LlamaCppSettings.split_mode, name="-sm", also=("--split-mode",)),
         Key(path=LlamaCppSettings.tensor_split, name="-ts", also=("--tensor-split",)),
         Key(path=LlamaCppSettings.n_cpu_moe, name="--n-cpu-moe", also=("-ncmoe",)),
+        Key(path=LlamaCppSettings.mmproj, name=_TOWERS, spelled=_as_projector),
         Key(path=Inference.draft_model, name=_DRAFT),
         Key(path=LlamaCppSettings.draft_quantization, name=_DRAFT_WEIGHTS),
         Key(path=Inference.speculative_method, name=_TYPE, values=_SPELLED),

@@ -17,8 +17,9 @@ from memcore.formats.normalized import Normalized
 from memcore.formats.shell import ENVIRONMENT
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message
-from memcore.networks.catalog import named
-from memcore.servers.llamacpp.files import WEIGHTS, as_file, of_gguf, weights_of
+from memcore.networks.catalog import find_model, named
+from memcore.servers.llamacpp.files import WEIGHTS, as_file, of_gguf, type_of_towers, weights_of
+from memcore.servers.llamacpp.projector import has_towers
 from memcore.servers.llamacpp.settings import OLLAMA as FORK
 from memcore.servers.llamacpp.settings import LlamaCppSettings
 from memcore.serving.inference import Inference
@@ -70,6 +71,8 @@ _SIZES: Mapping[str, str] = {
 """Sizes that are called otherwise on the hub."""
 _FIRST = frozenset({"codellama", "gemma2", "llama2", "llama3", "mixtral", "phi3", "tinyllama", "deepseek-coder-v2"})
 """Families whose tags without a format are Q4_0."""
+_TOWERS = "*towers"
+"""The type of the towers, which a model of the library has in its own file."""
 _NATIVE: Mapping[str, str] = {"gpt-oss": "mxfp4"}
 _SIZE = re.compile(r"(?:e?\d+(?:\.\d+)?[bm]|\d+x\d+b|mini|medium)(?=-|$)")
 _ENDS = re.compile(r"(?:^|[-_])(q\d\w*|iq\d\w*|fp16|f16|bf16|fp32|mxfp4)$")
@@ -96,7 +99,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     found_model, said = _model(str(normalized.get("*", "")))
     towers = normalized.pop(PROJECTOR, None)
     if towers is not None:
-        said.append(Message("{}: towers are not counted", str(towers).rpartition("/")[2]))
+        found_model[_TOWERS] = type_of_towers(towers)
     return {**normalized, **found_model}, tuple(said)
 
 
@@ -129,7 +132,8 @@ def _model(name: str) -> tuple[dict[str, Any], list[Message]]:
         own = name.partition(":")[0]  # a user's upload to the library, `owner/model:tag`
         return {"*": own if "/" in own and named(own) else name, WEIGHTS: weights}, notes
     taken = Message("{} in Ollama's library is counted as {} in {}", name, known.base, weights.upper())
-    return {"*": known.base, WEIGHTS: weights}, [*notes, taken]
+    towers = {_TOWERS: "f16"} if has_towers(find_model(known.base)) else {}
+    return {"*": known.base, WEIGHTS: weights, **towers}, [*notes, taken]
 
 
 def _from(name: str, weights: str | None) -> Mapping[str, str]:
@@ -149,6 +153,8 @@ def _runner(config: Config) -> dict[str, str]:
         found[flash] = _variable("FLASH_ATTENTION", int(attends))
     if (config[users] or 1) > 1:
         found[users] = _variable("NUM_PARALLEL", config[users])
+    if config[LlamaCppSettings.mmproj] is not None:
+        found[LlamaCppSettings.mmproj] = "a second FROM names the file of towers"
     if keys == values and keys not in (None, "f16"):
         found |= dict.fromkeys(_CACHES, _variable("KV_CACHE_TYPE", keys))
     return found
@@ -182,6 +188,7 @@ OLLAMA = Tool(
         Key(path=LlamaCppSettings.cache_type_k, name="*cache"),
         Key(path=LlamaCppSettings.cache_type_v, name="*cache_v"),
         Key(path=LlamaCppSettings.flash_attn, name="*flash"),
+        Key(path=LlamaCppSettings.mmproj, name=_TOWERS),
         Key(path=LlamaCppSettings.fork, name="*fork"),
     ),
     unsaid={Inference.quantization: None, Inference.max_model_len: None, LlamaCppSettings.flash_attn: None},

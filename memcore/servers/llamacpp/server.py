@@ -30,6 +30,7 @@ from memcore.servers.llamacpp.doubts import COMPUTED, foreign, slight, unasked, 
 from memcore.servers.llamacpp.gguf import FileTensor, published_file
 from memcore.servers.llamacpp.mtp import HeadWeights, carried, head_file, head_of
 from memcore.servers.llamacpp.plan import EVERY, HOST, RELEASES, Flags, row_of, uses_flash
+from memcore.servers.llamacpp.projector import has_towers, projector
 from memcore.servers.llamacpp.settings import LIBRARY, OLLAMA, PYTHON, LlamaCppSettings
 from memcore.servers.llamacpp.speed import pace
 from memcore.servers.llamacpp.tensor_types import Overrides, overrides_of
@@ -80,6 +81,8 @@ class Options:
     """It is llama.cpp itself, or Ollama with its graph, and nobody says of which build."""
     target: Model | None = None
     """Whose file has this model as its layers that predict further tokens."""
+    projector: str | None = None
+    """The type of the file with the model's towers."""
     carried: Model | None = None
     """The layers that predict further tokens where the build loads them unasked, if the file has them."""
 
@@ -151,9 +154,19 @@ def options(read: Defaults, basics: Basics) -> Options:
         overrides=_overrides(read, name, fork),
         draft=draft,
         foreign=own,
+        projector=_projector(read, basics.model),
         undated=version is None and not own and fork in ("", OLLAMA),
         carried=None if draft is not None and draft.options.target is not None else carried(basics, build),
     )
+
+
+def _projector(read: Defaults, model: Model) -> str | None:
+    """Return the type of the file of towers that is loaded, if one is."""
+    given: str | None = read.given(LlamaCppSettings.mmproj)
+    if given is not None and not has_towers(model):
+        read.refuse(LlamaCppSettings.mmproj, "found {!r}; {} has no towers for images or sound", given, model.name)
+        return None
+    return given
 
 
 def _behind(read: Defaults, basics: Basics, name: str, flags: Flags) -> tuple[Draft | None, Flags]:
@@ -384,6 +397,8 @@ def budget(job: ServingJob) -> Budget:
         if chosen.flags.backend == "vulkan":
             context = [slight(each) for each in context]
         entries = [*own, *_drafting(chosen, device), *context]
+        if chosen.projector is not None and number == 0:
+            entries.append(projector(job.model, chosen.projector))
         if chosen.carried is not None and device == devices[-1] and chosen.flags.gpu_layers:
             entries.append(unasked(_file(chosen.carried, chosen.file_type, chosen.overrides, job.model)))
         ranks.append(RankBudget(name=f"GPU {number}", count=1, ledger=ledger(entries), spread=spread(entries)))

@@ -19,6 +19,8 @@ from memcore.serving.settings import NOT_SERVED, UNDIVIDED
 _CPP = ("llama.cpp",)
 OLLAMA = "ollama"
 """The fork that chooses a context by itself."""
+PROJECTORS = ("f16", "bf16", "f32", "q8_0")
+"""What `convert_hf_to_gguf.py --mmproj --outtype` writes."""
 PYTHON, LIBRARY = "llama-cpp-python", "libllama"
 """Programs that use llama.cpp as a library: its context keeps whole windows and reserves logits of a whole batch
 (`llama_context_default_params`), and llama-cpp-python 0.3.36 asks for batches of 512 and no flash attention."""
@@ -83,6 +85,11 @@ class LlamaCppSettings(Section, path="engine", engines=_CPP):
         "--tensor-type of llama-quantize: types that differ from the file's, such as blk.0-7.ffn_down=q6_k.",
         flag="tensor-type", default="those of the weight format", advanced=True,
     )  # fmt: skip
+    mmproj = setting(
+        Choice(PROJECTORS), "Vision file",
+        "--mmproj: type of the file with the towers of images and sound, whole on the first GPU.",
+        flag="mmproj", default="none", advanced=True,
+    )  # fmt: skip
     draft_quantization = setting(
         Listed("weight formats", {name.lower(): f"GGUF {name}" for name in (*FILE_TYPES, *BLOCK_TYPES)}),
         "Draft's weight format", "GGUF type of the draft model's file (-md).",
@@ -127,6 +134,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "GPU 上的层数",
     ),
     LlamaCppSettings.n_batch: ("-b：逻辑批大小，以 token 计。", "批次"),
+    LlamaCppSettings.mmproj: ("--mmproj：图像与声音编码器文件的类型，整个放在第一块 GPU 上。", "视觉文件"),
     LlamaCppSettings.n_ubatch: ("-ub：物理批大小，以 token 计；决定计算缓冲区的大小。", "微批次"),
     LlamaCppSettings.flash_attn: ("-fa：使用 flash 注意力。", "Flash attention"),
     LlamaCppSettings.cache_type_k: ("-ctk：键缓存的类型。", "键缓存类型"),

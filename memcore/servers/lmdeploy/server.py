@@ -125,7 +125,7 @@ def _running(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
         source, text = _ENGINE, "buffers of the engine, tuned kernels"
     else:
         source, text = _EXECUTOR, "CUDA graphs, and rounding by PyTorch's allocator"
-    yield observed("workspaces and CUDA graphs", "workspaces", bounds, source, text, "not documented by any source")
+    yield observed("workspaces and CUDA graphs", "workspaces", bounds, source, text, "no source states their size")
     if job.basics.layout.tensor > 1 and chosen.turbomind:
         sizes = {"T": chosen.tokens, "h": job.basics.sizes["h"]}
         yield tensor("buffers of all-reduce", "workspaces", ("T", "h"), 2, sizes, _ENGINE)

@@ -171,7 +171,7 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
         bounds,
         _SOURCE,
         "chosen when the engine is built",
-        "not documented by any source",
+        "no source states their size",
     )
     entries = [
         *rank_weights(job, stage, packs=PACKS.get(chosen.experts)),

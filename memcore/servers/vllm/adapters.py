@@ -1,14 +1,17 @@
 """LoRA in vLLM: pairs of low-rank matrices for as many adapters as the GPU holds, whether they are used or not.
 
-Source: vllm 0.11.0, 0.11.1, 0.12.0, 0.17.1 and 0.27.1, lora/layers, lora/model_manager.py (`_create_lora_modules`).
+Source: vllm 0.7.3, 0.8.5, 0.9.2, 0.10.2, 0.11.0, 0.11.1, 0.12.0, 0.17.1 and 0.27.1, lora/layers, lora/model_manager.py
+(`_create_lora_modules`; lora/models.py before 0.11.1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from memcore.config.engine import EngineSettings, release
 from memcore.memory.ledger import Entry
 from memcore.servers.vllm.options import Options
+from memcore.servers.vllm.versions import NEWEST
 from memcore.serving.adapters import ADAPTERS, DENSE, pairs, sizes_of
 from memcore.serving.entries import tensor
 from memcore.serving.formats import BYTES
@@ -23,9 +26,13 @@ _MORE_WORDS = 256
 _VOCABULARIES = frozenset((
     *("apertus", "exaone", "exaone4", "exaone_moe", "falcon_h1", "granite", "granitemoe", "granitemoehybrid"),
     *("granitemoeshared", "jais2", "jamba", "lfm2", "lfm2_moe", "llama", "minicpm", "mixtral", "nemotron"),
-    *("nemotron_h", "phimoe", "qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe", "solar"),
+    *("nemotron_h", "phimoe", "solar"),
 ))  # fmt: skip
-"""Networks whose classes name embeddings and head (`embedding_modules`)."""
+"""Networks whose classes name embeddings and head (`embedding_modules`) in every release."""
+_VOCABULARIES_SINCE = dict.fromkeys(("qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"), (0, 16))
+"""Those whose classes do since a release: not in 0.14."""
+_VOCABULARIES_BEFORE = {"mistral": (0, 15)}
+"""Those of which they no longer do: Mistral's was Llama's until 0.14 and is one of its own in 0.15.1."""
 _TOGETHER = frozenset({"gpt_oss", "qwen3_5_moe", "qwen3_vl_moe", "interns1_pro"})
 """Those whose experts' gate and up projections have one A (`is_3d_moe_weight`)."""
 
@@ -43,8 +50,18 @@ def adapters(job: ServingJob, chosen: Options, stage: Stage) -> Iterator[Entry]:
             elif slot.is_matrix and slot.leading and chosen.facts.since >= _EXPERTS:
                 merged = slot.name.endswith("gate_up_proj") and not together
                 yield from pairs(job, slot, sizes, len(numbers), _ROUTED, merged=merged)
-    if job.model.network.family in _VOCABULARIES:
+    if _has_vocabulary(job.model.network.family, release(job.config[EngineSettings.version] or NEWEST)):
         yield from _vocabulary(job, chosen, stage, sizes)
+
+
+def _has_vocabulary(family: str, version: tuple[int, ...]) -> bool:
+    """Return whether embeddings and head have slots, too.
+
+    >>> [_has_vocabulary(family, (0, 14)) for family in ("llama", "qwen3", "mistral")]
+    [True, False, True]
+    """
+    named = family in _VOCABULARIES or version < _VOCABULARIES_BEFORE.get(family, ())
+    return named or (family in _VOCABULARIES_SINCE and version >= _VOCABULARIES_SINCE[family])
 
 
 def _vocabulary(job: ServingJob, chosen: Options, stage: Stage, sizes: Mapping[str, int]) -> Iterator[Entry]:

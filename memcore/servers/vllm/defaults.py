@@ -5,6 +5,7 @@ Source: vllm, engine/arg_utils.py (get_batch_defaults), v1/core/sched, model_exe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from memcore.config.defaults import Assumption, Defaults
@@ -33,6 +34,8 @@ _VIDEO = 32 * (70 + 2 + 6)
 
 
 _EXPANDS = (0, 9, 2)
+_BOTH = (0, 8), (0, 11)
+_BITSANDBYTES = frozenset({"nf4", "nf4-double"})
 
 
 def keeps(read: Defaults, stored: Stored) -> Stored:
@@ -63,7 +66,8 @@ def options(read: Defaults, basics: Basics) -> Options:
     supported.check(basics.model, version)
     found = facts(version)
     loras = read.given(Inference.max_loras) or 0
-    found = on_stack(read, basics, _engine(found, basics, loras), release(version))
+    number = release(version)
+    found = on_stack(read, basics, _engine(read, basics, found, number, loras), number)
     tokens, sequences = _batches(read, basics, found)
     block = block_of(basics, 64 if "lk" in basics.model.sizes else 16)
     images = read.given(Inference.images_per_sequence) != 0
@@ -118,13 +122,34 @@ def _check_connector(read: Defaults, basics: Basics, found: Facts, connector: st
         read.refuse(VllmSettings.kv_connector, said, connector)
 
 
-def _engine(found: Facts, basics: Basics, loras: int) -> Facts:
+def _engine(read: Defaults, basics: Basics, found: Facts, version: tuple[int, ...], loras: int) -> Facts:
     """Return the former engine's facts, where a release falls back to it."""
-    if (found.falls_back and (loras or basics.layout.pipeline > 1)) or (
-        found.falls_back_for_states and (_recurrent(basics) or _needs_v0(basics))
-    ):
-        return former(found)
-    return found
+    told = read.given(VllmSettings.use_v1)
+    if told is not None and not _BOTH[0] <= version < _BOTH[1]:
+        read.refuse(VllmSettings.use_v1, "found {!r}; vLLM has both engines from 0.8 to 0.10 alone; leave it out", told)
+    falls = any(holds for until, holds in _in_former(read, basics, loras) if version < until)
+    return former(found) if found.server_batches and (falls if told is None else not told) else found
+
+
+def _in_former(read: Defaults, basics: Basics, loras: int) -> Iterator[tuple[tuple[int, ...], bool]]:
+    """What the former engine runs, with the first release of which that is no longer so.
+
+    Source: vllm, engine/arg_utils.py of 0.8.0 to 0.10.2, _is_v1_supported_oracle. A cache in fp8 needs FlashAttention 3
+    (attention/utils/fa_utils.py, flash_attn_supports_fp8), from 0.10 on a B200 has it, too.
+    """
+    accelerator = basics.accelerator
+    form = basics.stored.format.name if basics.stored is not None else ""
+    offloads = bool(read.given(VllmSettings.cpu_offload_gb))
+    yield (0, 8, 3), offloads or loras > 0 or basics.layout.pipeline > 1 or form in _BITSANDBYTES
+    yield (0, 9), accelerator is not None and accelerator.stack == "rocm"
+    method = basics.speculation.method if basics.speculation else None
+    yield (0, 9), method == "mtp"
+    yield (0, 10), method == "draft"
+    yield (0, 9, 2), basics.dtype == "fp32" or _pools(basics)
+    yield (0, 10, 2), _recurrent(basics) or (accelerator is not None and not accelerator.has_bf16)
+    if basics.cache_dtype == "fp8" and accelerator is not None and accelerator.version is not None:
+        yield (0, 10), accelerator.version != (9, 0)
+        yield (0, 11), accelerator.version not in ((9, 0), (10, 0))
 
 
 def loads(read: Defaults, model: Model) -> Model:
@@ -188,11 +213,6 @@ def _recurrent(basics: Basics) -> bool:
     return any(
         isinstance(mixer, SpecialMixer) and mixer.state for layer, _ in basics.model.layers for mixer in layer.mixers
     )
-
-
-def _needs_v0(basics: Basics) -> bool:
-    """Return whether the former engine is needed for a GPU or a dtype."""
-    return basics.dtype == "fp32" or (basics.accelerator is not None and not basics.accelerator.has_bf16)
 
 
 def _chunked(basics: Basics) -> bool:

@@ -89,7 +89,7 @@ from memcore.symbols import round_up
 from memcore.units import GiB, format_bytes
 
 _TOWER = "hidden states of the tower"
-_LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner); not documented by any source"
+_LOGS = "start-up logs of vLLM 0.19.0 on H100 (jgchn/llm-d-planner)"
 
 
 def budget(job: ServingJob) -> Budget:
@@ -145,6 +145,9 @@ def _rank(job: ServingJob, chosen: Options, stage: Stage) -> _Rank:
     else:
         outside += counts
     outside += connecting(job, chosen, stage)
+    if chosen.facts.late_adapters:
+        outside += [replace(each, category=WORKSPACES) for each in weights if each.category == ADAPTERS]
+        weights = [each for each in weights if each.category != ADAPTERS]
     estimated = []
     if capture.estimated is not None and chosen.graphs_inside:
         estimated.append(observed("captured graphs", "CUDA graphs", capture.estimated, "", ""))

@@ -95,6 +95,14 @@ class VllmSettings(Section, path="engine", engines=_VLLM):
         default="true from 0.20; graphs are estimated since 0.19",
         advanced=True,
     )
+    use_v1 = setting(
+        Flag(),
+        "V1 engine",
+        "Run with the present engine, or with the former one (VLLM_USE_V1), which 0.8 to 0.10 still have.",
+        flag="v1-engine",
+        default="from 0.8, unless something needs the former one",
+        advanced=True,
+    )
     use_v2_model_runner = setting(
         Flag(),
         "Second model runner",
@@ -305,6 +313,11 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
         "从 KV 缓存中扣除对 CUDA Graph 的估计（VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS）。",
         "CUDA Graph 计入预算",
         "0.20 起为 true；0.19 起才有估计",
+    ),
+    VllmSettings.use_v1: (
+        "用现在的引擎，或用旧引擎（VLLM_USE_V1）；0.8 到 0.10 两者都有。",
+        "V1 引擎",
+        "0.8 起为 true，除非某项设置只有旧引擎支持",
     ),
     VllmSettings.use_v2_model_runner: (
         "用第二种 model runner，或始终不用（VLLM_USE_V2_MODEL_RUNNER）。0.29 之前只有第一种会记录 CUDA Graph 的估计。",

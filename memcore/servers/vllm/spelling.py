@@ -39,6 +39,7 @@ _VLLM_NAMES: Mapping[str, str] = {
     VllmSettings.max_pixels: "--mm-processor-kwargs",
     VllmSettings.compile_cache: "VLLM_DISABLE_COMPILE_CACHE",
     VllmSettings.flashinfer_sampler: "VLLM_USE_FLASHINFER_SAMPLER",
+    VllmSettings.use_v1: "VLLM_USE_V1",
     VllmSettings.use_v2_model_runner: "VLLM_USE_V2_MODEL_RUNNER",
     VllmSettings.estimate_cudagraphs: "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     ServerSettings.allow_longer: "VLLM_ALLOW_LONG_MAX_MODEL_LEN",

@@ -40,11 +40,6 @@ class Facts:
     chunk: int = 0
     """Tokens of each chunk of a prompt where more than 32,768 may come; 0 if they are not
     (config.py and engine/arg_utils.py of 0.6.3, 0.6.6 and 0.7.3: not with LoRA, speculation, windows or towers)."""
-    falls_back: bool = False
-    """The former engine runs where LoRA or a pipeline is asked for (engine/arg_utils.py of 0.8.2)."""
-    falls_back_for_states: bool = False
-    """The former engine runs networks with recurrent states, in fp32 and on GPUs before Ampere (engine/arg_utils.py of
-    0.8 to 0.10.1, _is_v1_supported_oracle: "V1 mamba models are unoptimized", "Compute Capability < 8.0")."""
     server_batches: bool = True
     """Defaults depend on the GPU: 8192 tokens and 1024 sequences from 70 GiB on."""
     shortest_steps: bool = False
@@ -105,11 +100,21 @@ class Facts:
     unsplit: int | None = None
     """Bytes from which blocks of weights are not split (v1/worker/gpu_worker.py, _scoped_allocator_max_split); with
     expandable segments they are: three logs of Qwen's 27B in 4 bits have 0.09 to 0.13 GiB less."""
+    late_adapters: bool = False
+    """Slots of adapters come after what loading is said to take, and no budget has them (worker/model_runner.py,
+    load_model, and utils.py, memory_profiling, of 0.7.1 and 0.7.3; in 0.8.0 they are loaded with the weights)."""
     absorbs: bool = False
     """Latent attention decodes with products of its matrices, which are kept in addition to them."""
 
 
-_V0 = Facts(since=(0, 0), keeps_expert_workspace=False, server_batches=False, whole_device=True, rounded_weights=False)
+_V0 = Facts(
+    since=(0, 0),
+    keeps_expert_workspace=False,
+    server_batches=False,
+    whole_device=True,
+    rounded_weights=False,
+    late_adapters=True,
+)
 _V0_CHUNKS = replace(_V0, since=(0, 6), chunk=512)
 _V0_WIDER = replace(_V0_CHUNKS, since=(0, 6, 5), chunk=2048, whole_device=False, rounded_weights=True)
 _V0_ABSORBS = replace(_V0_WIDER, since=(0, 7, 1), absorbs=True)
@@ -120,14 +125,13 @@ _V1_OPTIONAL = replace(
     server_batches=True,
     flashinfer_samples=True,
     rounded_weights=True,
-    falls_back=True,
-    falls_back_for_states=True,
     directions=4,
+    late_adapters=False,
 )
-_V1 = replace(_V1_OPTIONAL, since=(0, 8, 3), falls_back=False)
+_V1 = replace(_V1_OPTIONAL, since=(0, 8, 3))
 _APART = replace(_V1, since=(0, 9, 1), whole_device=False, checks_free=True)
 _FEWER_SIZES = replace(_APART, since=(0, 10))
-_STATES = replace(_FEWER_SIZES, since=(0, 10, 2), falls_back_for_states=False)
+_STATES = replace(_FEWER_SIZES, since=(0, 10, 2))
 _TWO_MODES = replace(_STATES, since=(0, 11), skips_towers=True, two_modes=True, copies_images=True)
 _SORTING = replace(_TWO_MODES, since=(0, 11, 1), flashinfer_samples=False)
 _WIDE_STEPS = replace(_SORTING, since=(0, 12), wide_steps=True, opens_more=True, masks_images=True)
@@ -263,7 +267,7 @@ def sampled(found: Facts, flashinfer: bool | None) -> Facts:
 
 def former(found: Facts) -> Facts:
     """Return what holds where a release falls back to its former engine."""
-    return replace(_V0_LONGER, since=found.since, absorbs=False)
+    return replace(_V0_LONGER, since=found.since, absorbs=False, late_adapters=found.late_adapters)
 
 
 def facts(version: object) -> Facts:

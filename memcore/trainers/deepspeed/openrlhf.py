@@ -28,8 +28,13 @@ _PRECISION, _ADAPTER, _FRAMEWORK, _WIDTH, _BATCH = "*precision", "*adapter", "*f
 _CHECKPOINTED, _REENTRANT, _LEARNED, _REWARDS = "*checkpointed", "*reentrant", "*entropy", "*rewards"
 _ENTROPY = "--actor.entropy_coef"
 """The weight of entropies in the loss; at 0 their graph is built too."""
-_LOOPS: Mapping[str, str | None] = {"sft": None, "dpo": "dpo", "rm": "reward", "ppo_ray": "grpo", "kto": "kto",
-                                     "ppo": "grpo"}  # fmt: skip
+_LOOPS: Mapping[str, str | None] = {"prm": None, "sft": None, "dpo": "dpo", "rm": "reward", "ppo_ray": "grpo",
+                                    "kto": "kto", "ppo": "grpo", "kd": "distill"}  # fmt: skip
+_NEAREST: Mapping[str, tuple[str, ...]] = {
+    "prm": ("train_prm: the loss takes the logits of placeholders alone, and is counted as that of all tokens",),
+    "kd": ("train_kd: the teacher is sharded like the model; the divergence is counted as torchtune computes it",),
+}
+"""Loops that are counted as what is nearest, and how that differs."""
 _GROUPS = ("group_norm", "reinforce", "reinforce_baseline", "rloo", "dr_grpo")
 _FORMER: Mapping[str, str] = {
     "--pretrain": "--model.model_name_or_path", "--model_name_or_path": "--model.model_name_or_path",
@@ -79,16 +84,15 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     else:
         normalized[_ADAPTER] = "lora"
         normalized.setdefault("--ds.lora.target_modules", "all-linear")
-    if normalized.pop("--flash_attn", False):
-        normalized["--ds.attn_implementation"] = "flash_attention_2"
     normalized.setdefault("--ds.attn_implementation", "flash_attention_2")
-    if "flash" in str(normalized["--ds.attn_implementation"]):
+    if normalized.pop("--flash_attn", False) or "flash" in str(normalized["--ds.attn_implementation"]):
         normalized["--ds.attn_implementation"] = "flash_attention_2"
     method = _LOOPS[loop]
     normalized[_METHOD] = method
     if method in ("dpo", "kto") and "--ref.offload" in normalized:
         normalized[_REFERENCE] = "precomputed"
         notes.append("--ref.offload: the reference model's share of the GPU is not counted")
+    notes += _NEAREST.get(loop, ())
     if method == "grpo":
         _generating(normalized, notes, alone=loop == _ALONE)
     if (method != "grpo" or loop == _ALONE) and GPUS not in normalized:
@@ -132,13 +136,17 @@ _ALONE = "ppo"
 """The loop that has all models on each GPU, without Ray (0.6 and earlier, cli/train_ppo.py)."""
 
 
-def _together(normalized: dict[str, Any], notes: list[str]) -> None:
-    """All models on each GPU: the critic, and the reference and the reward model unless they are offloaded."""
-    normalized[_CRITIC] = True
-    notes.append("the critic stays on the GPU during the actor's update, and is counted as large as the actor")
+def _together(normalized: dict[str, Any], notes: list[str], estimator: str) -> None:
+    """All models on each GPU: a critic where it estimates advantages, the reference and a reward model that is named.
+
+    The last two leave where they are offloaded.
+    """
+    if estimator == "gae":
+        normalized[_CRITIC] = True
+        notes.append("the critic stays on the GPU during the actor's update, and is counted as large as the actor")
     if normalized.pop("--ref_reward_offload", False):
         normalized["--ref.offload"] = True
-    elif "--remote_rm_url" not in normalized:
+    elif "--reward_pretrain" in normalized and "--remote_rm_url" not in normalized:
         normalized[_REWARDS] = True
         notes.append("the reward model stays on the GPU, and is counted as large as the model")
 
@@ -148,7 +156,7 @@ def _generating(normalized: dict[str, Any], notes: list[str], *, alone: bool) ->
     key = "--algo.advantage.estimator"
     estimator = str(normalized.pop(key, "gae"))
     if alone:
-        _together(normalized, notes)
+        _together(normalized, notes, estimator)
     elif estimator == "gae":
         _critic(normalized, notes)
     elif estimator not in _GROUPS and not estimator.startswith("$"):
@@ -272,6 +280,7 @@ OPENRLHF = Tool(
         Key(path=Training.method.critic, name=_CRITIC),
         Key(path=Training.method.entropy, name=_LEARNED),
         Key(path=Training.method.reward_model, name=_REWARDS),
+        Key(path=Training.method.teacher, name="--teacher_model"),
         Key(path=EngineSettings.zero_stage, name="--ds.zero_stage"),
         Key(path=EngineSettings.framework, name=_FRAMEWORK),
         Key(path=DeepSpeedSettings.hidden_size_buckets, name=_WIDTH),

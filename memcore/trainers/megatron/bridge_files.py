@@ -88,6 +88,8 @@ def configs(code: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield name, {_MODULE: name, **open_ones, **keys, **({MODEL: hub} if hub else {})}
 
 
+_LENGTH_IN_NAME = re.compile(r"_(\d{1,4})k(?:_|$)")
+"""Thousands of tokens in a recipe's name, as in `qwen3_600m_sft_yarn_128k_config`."""
 _RECIPE_NAME = re.compile(r"^(.+?)(?:_fsdp)?_(pretrain|sft|peft|lora|dora)(?:_.*)?(?:_config)?$")
 """A recipe's function: the model, and what it starts from (recipes/common.py)."""
 _SHORT: Mapping[str, str] = {
@@ -128,6 +130,8 @@ def _recipe(found: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     mode = str(found.get("mode", mode))
     base = "_peft_common" if mode in _ADAPTERS else f"_{mode}_common"
     plain = {_MODULE: said, MODEL: model if OUTSIDE.search(model) else _of_hub(model), **_COMMON.get(base, {})}
+    long = _LENGTH_IN_NAME.search(said)
+    plain |= {_DATA_LENGTH: int(long[1]) * 1024} if long else {}
     plain |= (
         {"peft.dim": 32, "peft._target_": f"megatron.bridge.peft.lora.{_ADAPTERS[mode]}"} if mode in _ADAPTERS else {}
     )

@@ -71,6 +71,12 @@ _RENAMED: Mapping[str, Mapping[str, Any]] = {
         "--recompute-method": "uniform",
         "--recompute-num-layers": 1,
     },
+    "--activations-checkpoint-method": {
+        "--recompute-granularity": "full",
+        "--recompute-method": None,
+    },
+    "--activations-checkpoint-num-layers": {"--recompute-num-layers": None},
+    "--distribute-checkpointed-activations": {"--distribute-saved-activations": True},
     "--use-rotary-position-embeddings": {"--position-embedding-type": "rope"},
     "--enable-cuda-graph": {"--cuda-graph-impl": "local"},
     "--external-cuda-graph": {"--cuda-graph-impl": "transformer_engine"},
@@ -97,6 +103,8 @@ _SCHEDULE = "--step-batch-size-schedule"
 _GENERATING = ("--num-tokens-to-generate", "--prompts", "--incoming-requests-per-step")
 """Flags of Megatron's inference (examples/inference/gpt/utils.py)."""
 _GROUPS = "--group-query-attention"
+_HEADS: Mapping[str, Mapping[str, Any]] = {"multiquery": {_GROUPS: True, "--num-query-groups": 1}}
+"""Kinds of attention of BigCode's Megatron-LM (megatron/arguments.py)."""
 _LAYOUT = "--pipeline-model-parallel-layout"
 _GPT2 = 50257
 """Words of the tokenizer that comes in two files, of words and of merges."""
@@ -195,17 +203,25 @@ def _today(found: Mapping[str, Any]) -> dict[str, Any]:
             value = normalized.pop(name)
             normalized |= {new: value if same is None else same for new, same in means.items()}
     _buffers_of_fsdp(normalized)
+    normalized |= _HEADS.get(str(normalized.pop("--attention-head-type", "")), {})
     pattern, times = str(normalized.get("--hybrid-layer-pattern", "")), normalized.get("--mtp-num-layers")
     if pattern and "/" not in pattern and "--mtp-hybrid-override-pattern" in normalized and isinstance(times, int):
         further = str(normalized.pop("--mtp-hybrid-override-pattern"))
         normalized["--hybrid-layer-pattern"] = "/".join([pattern, *[further] * times])
     if normalized.get("--optimizer") == "dist_muon":
         normalized |= {"--optimizer": "muon", "--use-distributed-optimizer": True}
-    if "--nproc_per_node" in normalized:
-        normalized.setdefault("--nnodes", 1)  # torchrun's default
+    _launched(normalized, str(found.get("", "")))
     if _SCHEDULE in normalized:
         normalized["--global-batch-size"] = _last_batch(str(normalized.pop(_SCHEDULE)))
     return normalized
+
+
+def _launched(normalized: dict[str, Any], program: str) -> None:
+    """What torchrun takes where nothing is said: one process on one node (torch/distributed/run.py)."""
+    if "torchrun" in program:
+        normalized.setdefault("--nproc_per_node", 1)
+    if "--nproc_per_node" in normalized:
+        normalized.setdefault("--nnodes", 1)
 
 
 def _last_batch(schedule: str) -> int:

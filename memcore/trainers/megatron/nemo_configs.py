@@ -35,7 +35,8 @@ _RENAMED: Mapping[str, str] = {
     "activations_checkpoint_granularity": "recompute_granularity",
     "activations_checkpoint_method": "recompute_method", "activations_checkpoint_num_layers": "recompute_num_layers",
     "fp8_params": "fp8_param_gather", "ub_tp_comm_overlap": "tp_comm_overlap", "use_flash_attention": "use_flash_attn",
-    "expert_tensor_parallel_size": "expert_tensor_parallel_size",
+    "expert_tensor_parallel_size": "expert_tensor_parallel_size", "override_vocab_size": "vocab_size",
+    "qkv_bias": "add_qkv_bias",
 }  # fmt: skip
 """Keys below `model`, and Megatron-LM's arguments."""
 _UNLESS: Mapping[str, str] = {
@@ -90,7 +91,7 @@ _READ = (
 """Keys that are read together with others."""
 _ONLY: Mapping[str, object] = {
     "fsdp": False, "transformer_block_type": "pre_ln", "headscale": False, "attention_type": "multihead",
-    "cpu_offloading": False,
+    "cpu_offloading": False, "mcore_customization_config.parallel_attention": False,
 }  # fmt: skip
 """Keys below `model` with one supported value."""
 
@@ -111,7 +112,7 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     flags |= _network(known) if described else {}
     flags |= _steps(found, model, notes)
     flags |= _adapter(model)
-    own = {f"model.{name}" for name in (*_RENAMED, *_UNLESS, *_ONLY, "activation")}
+    own = {f"model.{name}" for name in (*_RENAMED, *_UNLESS, *_ONLY, "activation", "transformer_engine")}
     unread = {
         key: value
         for key, value in found.items()

@@ -29,10 +29,23 @@ from memcore.trainers.pytorch.settings import TorchSettings
 
 _POLICY, _MEGATRON, _TENSOR = "policy.", "policy.megatron_cfg.", "policy.dtensor_cfg."
 _DDP, _OPTIMIZER = f"{_MEGATRON}distributed_data_parallel_config.", f"{_MEGATRON}optimizer."
-_ALGORITHMS: Mapping[str, str | None] = {"dpo": "dpo", "rm": "reward", "grpo": "grpo", "sft": None}
+_ALGORITHMS: Mapping[str, str | None] = {
+    "dpo": "dpo", "rm": "reward", "grpo": "grpo", "distillation": "grpo", "sft": None,
+}  # fmt: skip
 """By the section that says the loop, the method; None for supervised training."""
 _TABLE = ("nemo-rl",)
-_OTHERS = ("distillation", "ppo", "value")
+_OTHERS = ("ppo", "value")
+_NOTES: Mapping[str, list[str]] = {
+    "grpo": ["only the update is counted, not generation"],
+    "distillation": [
+        "only the update is counted, not generation",
+        (
+            "distillation: the teacher leaves the GPU before the update; "
+            "probabilities of its likeliest tokens are counted like those of answers"
+        ),
+    ],
+}
+"""Sources: NeMo RL 0.6, algorithms/distillation.py (`teacher_policy.offload_after_refit`), loss_functions.py."""
 _ENGINE, _VERSION, _FRAMEWORK, _PRECISION, _METHOD = (
     "*engine", "*version", "*framework", "*precision", "*method",
 )  # fmt: skip
@@ -71,13 +84,14 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     gpus = _gpus(found)
     normalized: dict[str, Any] = {name: value for name, value in found.items() if class_of(_TABLE, name) != MAPPED}
     normalized |= {f"{_POLICY}model_name": found.get(f"{_POLICY}model_name"), _FRAMEWORK: "nemo-rl", **gpus}
-    notes = ["only the update is counted, not generation"] if algorithm == "grpo" else []
+    notes = _NOTES.get(algorithm, [])[:]
     plain, ranks = (_with_megatron if megatron else _with_fsdp)(found)
-    normalized |= plain | _sequences(found, algorithm, gpus.get(GPUS), ranks)
     method = _ALGORITHMS[algorithm]
+    splits = megatron or (method != "reward" and plain.get(_TP, 1) != 1)
+    normalized |= plain | _sequences(found, method, gpus.get(GPUS), ranks, splits=splits)
     if megatron and method == "reward":
         raise UnsupportedError.of_value("rm", method, "other methods are not supported yet with Megatron-Core")
-    if megatron and method is not None:
+    if splits and method is not None:
         notes.append("log-probabilities of vocabulary shards are counted as a supervised loss")
     elif method is not None:
         normalized[_METHOD] = method
@@ -101,15 +115,20 @@ def _gpus(found: Mapping[str, Any]) -> dict[str, Any]:
     return {GPUS: each * nodes, **({PER_NODE: each} if nodes > 1 else {})}
 
 
-def _sequences(found: Mapping[str, Any], algorithm: str, gpus: object, ranks: object) -> dict[str, Any]:
-    """Return tokens and sequences of a micro-batch, and how many of them make a step."""
+def _sequences(
+    found: Mapping[str, Any], method: str | None, gpus: object, ranks: object, *, splits: bool
+) -> dict[str, Any]:
+    """Return tokens and sequences of a micro-batch, and how many of them make a step.
+
+    Where ranks split the vocabulary, pairs are counted as sequences of their own.
+    """
     each, length = found.get(f"{_POLICY}train_micro_batch_size", 1), found.get(f"{_POLICY}max_total_sequence_length")
-    pairs = 2 if _ALGORITHMS[algorithm] in ("dpo", "reward") else 1
+    pairs = 2 if method in ("dpo", "reward") else 1
     told: dict[str, Any] = {_BATCH: each, _LENGTH: length, _PACKED: False}
     if found.get(f"{_POLICY}sequence_packing.enabled") is True and isinstance(each, int) and isinstance(length, int):
         tokens = found.get(f"{_POLICY}sequence_packing.train_mb_tokens")
         told |= {_PACKED: True, _BATCH: 1, _LENGTH: tokens if isinstance(tokens, int) else each * length * pairs}
-    elif pairs > 1 and found.get(f"{_MEGATRON}enabled") is True and isinstance(each, int):
+    elif pairs > 1 and splits and isinstance(each, int):
         told[_BATCH] = each * pairs
     whole = found.get(f"{_POLICY}train_global_batch_size")
     if all(isinstance(size, int) and size > 0 for size in (whole, each, gpus, ranks)):

@@ -502,7 +502,7 @@ REFUSED: Mapping[str, tuple[str, ...]] = dict.fromkeys(
         Training.activation_checkpointing.mode, Training.activation_checkpointing.every,
         Training.activation_checkpointing.early_stop, Training.activation_checkpointing.use_reentrant,
         Training.activation_checkpointing.entry, Training.activation_memory_budget, Training.liger_kernels,
-        Training.tiled_mlp,
+        Training.tiled_mlp, Training.adapter.rank_pattern, Training.adapter.layers_to_transform,
     ),
 )  # fmt: skip
 """Settings that every engine could have, but this one refuses whatever their value."""

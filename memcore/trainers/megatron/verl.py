@@ -167,7 +167,8 @@ VERL_MEGATRON = Tool(
     title="verl with Megatron",
     syntax="yaml",
     engines=("megatron",),
-    tells=(f"{_ACTOR}megatron", "actor_rollout_ref.ref.megatron", f"{_ACTOR}strategy=megatron"),
+    tells=(f"{_ACTOR}megatron", "actor_rollout_ref.ref.megatron", f"{_ACTOR}strategy=megatron",
+           "config-name=ppo_megatron_trainer|ppo_megatron_trainer.yaml"),
     model=f"{_MODEL}path",
     normalized=_normalized,
     keys=(

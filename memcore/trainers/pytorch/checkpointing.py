@@ -22,13 +22,16 @@ from memcore.trainers.pytorch.torchtitan_commits import (
     SENDS_AGAIN,
     SENDS_QWEN3_AGAIN,
 )
-from memcore.trainers.pytorch.transformers_releases import CHECKPOINTS_INSIDE, STARTS_NEW, before
+from memcore.trainers.pytorch.transformers_releases import CHECKPOINTS_INSIDE, STARTS_NEW, before, hangs_on
 
 BUDGET = Training.activation_memory_budget
 
 
-def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | None]:
-    """Return the checkpoints, and the model written such that every n-th layer can have one."""
+def checkpointing(read: Defaults, model: Model, *, shards: bool) -> tuple[Model, Checkpoints | None]:
+    """Return the checkpoints, and the model written such that every n-th layer can have one.
+
+    Where `shards`, units around layers are gathered for each call of them.
+    """
     usual = checkpoints_layers(read)
     budget = read.given(BUDGET)
     if budget is not None:
@@ -41,6 +44,8 @@ def checkpointing(read: Defaults, model: Model) -> tuple[Model, Checkpoints | No
         return model, None
     model = regrouped(model, every)
     reentrant = _reentrant(read, mode, model, every)
+    if shards and mode != "op":
+        hangs_on(read, CHECKPOINTS_INSIDE)
     checkpoints = Checkpoints(
         reentrant=reentrant,
         around_units=reentrant and _switched_by_model(read) and not extension_of(read).partitions,

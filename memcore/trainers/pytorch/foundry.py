@@ -13,7 +13,7 @@ from memcore.errors import UnsupportedError
 from memcore.formats.normalized import ENGINE, GPUS, MODEL, Normalized, filled
 from memcore.formats.tool import Key, Tool
 from memcore.messages import Message, joined
-from memcore.networks.catalog import full_name
+from memcore.networks.catalog import content_of, full_name, known
 from memcore.trainers.pytorch.settings import TorchSettings
 
 _VERSION, _PRECISION, _REDUCED, _FRAMEWORK, _POLICY = "*version", "*precision", "*reduced", "*framework", "*policy"
@@ -91,7 +91,7 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     if kind == "hf_causal_lm":
         said = normalized.pop("model.attn_implementation", None)
         normalized[_ATTENTION] = normalized[_ATTENTION] or _HUGGING.get(str(said or "eager"))
-        normalized[MODEL] = normalized.pop("model.pretrained_model_name_or_path", None)
+        normalized[MODEL] = _overridden(normalized, normalized.pop("model.pretrained_model_name_or_path", None))
         if any(name.startswith(_PEFT) for name in normalized):
             _adapted(normalized)
         return
@@ -104,7 +104,18 @@ def _model(normalized: dict[str, Any], notes: list[str]) -> None:
     notes.append("MPT is counted as a GPT-2 of the same sizes, which has the same layers")
 
 
-_PEFT = "model.peft_config."
+_POSITIONS = ("n_positions", "max_position_embeddings")
+
+
+def _overridden(normalized: Mapping[str, Any], model: object) -> object:
+    """Return a model of the catalog with the positions that a file gives it, if its config has another number."""
+    config = content_of(model) if isinstance(model, str) and known(model) else {}
+    said = {name: normalized.get(f"{_OVERRIDES}{name}") for name in _POSITIONS}
+    other = {name: value for name, value in said.items() if value not in (None, config.get(name))}
+    return {"_name_or_path": model, **config, **other} if other and config else model
+
+
+_OVERRIDES, _PEFT = "model.config_overrides.", "model.peft_config."
 
 
 def _adapted(normalized: dict[str, Any]) -> None:
@@ -237,7 +248,7 @@ FOUNDRY = Tool(
     settles=("model.name", "model.d_model", "model.n_*", "model.expansion_ratio", "model.max_seq_len",
              "model.vocab_size", "model.attn_config*", "model.attn_implementation",
              "model.pretrained_model_name_or_path", "model.use_flash*",
-             "model.config_overrides.attn_config*", "precision", "optimizer.name", "device_train_microbatch_size",
+             "model.config_overrides.*", "precision", "optimizer.name", "device_train_microbatch_size",
              "fsdp_config.*", "algorithms.gradient_clipping.*", "variables*", "model", "optimizer", "fsdp_config",
              "algorithms", "model.peft_config*", "algorithms.gradient_clipping"),
     batch="global_train_batch_size",

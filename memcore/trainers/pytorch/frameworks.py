@@ -36,7 +36,7 @@ from memcore.trainers.pytorch.torchtitan_commits import (
     WRAPS_BLOCKS_ALONE,
     is_among,
 )
-from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, Release, before, loop_of
+from memcore.trainers.pytorch.transformers_releases import STARTS_NEW, Release, before, hangs_on, loop_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +216,11 @@ def usual_precision(read: Defaults) -> tuple[str, str] | None:
     if name == "trl":
         return "bf16-autocast", "TRL loads in fp32 and trains under autocast"
     whole = read.given(Training.quantization) is None
-    if name == "transformers" and whole and before(read, STARTS_NEW):
+    if name != "transformers" or not whole:
+        return None
+    if read.given(Training.precision) is None:
+        hangs_on(read, STARTS_NEW)
+    if before(read, STARTS_NEW):
         return "fp32", "transformers 4 loads in fp32; transformers 5 uses the checkpoint's dtype"
     return None
 
@@ -277,8 +281,10 @@ def fuses_head(read: Defaults) -> bool:
     since = _FUSES_HEAD.get(read.given(Training.method.name) or "sft")
     if since is not None and read.given(Training.implementation) == "liger":
         since = _FUSES_WITH_LIGER
-    is_trl = str(read.given(EngineSettings.framework)).lower() == "trl"
-    return is_trl and since is not None and not before(read, since, "trl")
+    if str(read.given(EngineSettings.framework)).lower() != "trl" or since is None:
+        return False
+    hangs_on(read, since, "trl")
+    return not before(read, since, "trl")
 
 
 def head_chunk(read: Defaults) -> tuple[int | None, int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import gcd
 
+from memcore.config.adapted_layers import ranks_of
 from memcore.config.defaults import Assumption, Defaults
 from memcore.config.engine import EngineSettings
 from memcore.config.needs import OF_ADAPTERS
@@ -105,6 +106,7 @@ def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) ->
             joined(", ", targets),
             model.name,
         )
+    _refuse_places(read, model, others=bool(parameters or outside))
     adapter = Adapter(
         kind=kind,
         factor=_number(read, kind, Training.adapter.decompose_factor),
@@ -113,6 +115,9 @@ def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) ->
         frequencies=_number(read, kind, Training.adapter.n_frequency),
         frozen=read.given(Training.optimizer.name) == "lora-fa",
         rank=_rank(read, kind),
+        ranks=ranks_of(read.given(Training.adapter.rank_pattern)),
+        layers=read.given(Training.adapter.layers_to_transform),
+        within=model.network.path,
         targets=tuple(targets),
         parameters=tuple(parameters),
         doubled=doubled,
@@ -122,6 +127,26 @@ def _next_to_linears(read: Defaults, model: Model, kind: str, engine: Engine) ->
         dropout=float(read.take(Training.adapter.dropout, 0)),
     )
     return _with_saved(read, adapted(model, adapter))
+
+
+_PLACES = (Training.adapter.rank_pattern, Training.adapter.layers_to_transform)
+"""Where adapters differ."""
+
+
+def _refuse_places(read: Defaults, model: Model, *, others: bool) -> None:
+    """Check which layers have an adapter; `others`: stacked experts or towers are adapted, too."""
+    for setting in _PLACES:
+        if read.given(setting) is not None and (others or layer_code(read) == "lit-gpt"):
+            read.refuse(setting, "supported only for adapters of the decoder's linear layers; leave it out")
+    numbers, count = read.given(Training.adapter.layers_to_transform), model.num_layers
+    if numbers and min(numbers) >= count:
+        read.refuse(
+            Training.adapter.layers_to_transform,
+            "found {}; {} has layers 0 to {}",
+            joined(", ", map(str, numbers)),
+            model.name,
+            count - 1,
+        )
 
 
 def _refuse_layers(read: Defaults, kind: str) -> None:

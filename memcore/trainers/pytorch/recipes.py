@@ -451,6 +451,7 @@ def recipe_of(
         use_cache=_use_cache(read, code) or _prefixed(model),
         caches_results=(row := framework_of(read)).wraps_layers,
         release=row.release,
+        former_releases=tuple(read.former_releases),
         ragged=_prefixed(model) and (sizes["va"] + sizes["s"]) % 16 != 0,
         quantization=quantization_of(read, precision, engine),
         offloads_activations=_offloads_activations(read),

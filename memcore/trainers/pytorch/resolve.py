@@ -17,7 +17,7 @@ from memcore.layers.fused_head import tile_sizes
 from memcore.layers.fused_loss import chunk_sizes
 from memcore.layers.torchtitan.llama4 import as_titan
 from memcore.memory.communicators import Extent
-from memcore.messages import Message
+from memcore.messages import Message, joined
 from memcore.networks.adapter_kinds import ADAPTER_KINDS, SEQUENCE
 from memcore.networks.catalog import find_model
 from memcore.networks.nearest import seeing
@@ -75,7 +75,7 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     extension = extension_of(read)
     model = extension.convert(learning_model(read, _as_run(read, config), engine))
     model = undated(read, unscheduled(read, model, engine), engine)
-    model, checkpoints = checkpointing(read, model)
+    model, checkpoints = checkpointing(read, model, shards=engine.shards)
     _refuse_foreign(read, engine, model)
     num_gpus, shards = gpus_and_shards(read, engine)
     contexts, tensors = context_ranks(read, engine), tensor_ranks(read)
@@ -103,6 +103,9 @@ def resolve(config: Config, *, fake: bool = False) -> Job:
     recipe, sizes = extension.partition(read, engine, share, recipe, sizes)
     if read.problems:
         raise ConfigError(read.problems)
+    if recipe.former_releases:
+        reason = Message("the newest release; defaults were others until {}", joined(", ", recipe.former_releases))
+        read.take(EngineSettings.framework_version, "newest", reason)
     return Job(
         config=config, model=model, share=share, engine=engine, recipe=recipe, sizes=sizes,
         optimizer=optimizer,

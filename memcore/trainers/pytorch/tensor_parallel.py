@@ -110,7 +110,11 @@ def _refuse_adapters(read: Defaults, engine: Engine, model: Model) -> None:
     if own and model.sizes["ra"] % tensor_ranks(read):
         read.refuse(Training.adapter.rank, "found {}; must be divisible by {} tensor-parallel ranks",
                     model.sizes["ra"], tensor_ranks(read))  # fmt: skip
-    for setting in (Training.adapter.modules_to_save, Training.adapter.target_parameters):
+    for setting in (
+        Training.adapter.modules_to_save,
+        Training.adapter.target_parameters,
+        Training.adapter.rank_pattern,
+    ):
         if read.given(setting):
             read.refuse(setting, "adapters do not have this with tensor parallelism; leave it out")
     if own and read.given(Training.quantization) is not None:

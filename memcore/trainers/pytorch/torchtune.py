@@ -134,7 +134,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     _rounded(normalized)
     normalized[_CLIPS] = normalized.pop("clip_grad_norm", None) is not None
     _selective(normalized)
-    several = "distributed" in recipe or any(key.endswith("_parallel_dim") or "fsdp" in key for key in found)
+    keyed = any((key.endswith("_parallel_dim") and value != 1) or "fsdp" in key for key, value in found.items())
+    several = "distributed" in recipe or keyed
     if several or found.get(GPUS, 1) != 1:
         normalized |= {ENGINE: "fsdp", _NAME: 2}
     elif recipe:

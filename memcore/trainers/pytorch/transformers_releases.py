@@ -164,6 +164,34 @@ def before(read: Defaults, change: Release, framework: str = "transformers") -> 
     return found is not None and found < change
 
 
+_LAST_OF: Mapping[int, int] = {5: 57, 1: 29}
+"""The last minor release before a major one of transformers or TRL."""
+
+
+def hangs_on(read: Defaults, change: Release, framework: str = "transformers") -> None:
+    """Note the last release before a default that moves much memory, where a config names a loop without its release.
+
+    Estimates have what that release needs within their range.
+    """
+    loop = loop_of(read)
+    if read.given(EngineSettings.framework) is None or read.given(EngineSettings.framework_version) is not None:
+        return
+    former = _just_before(change) if loop == framework else _last_before(loop, change)
+    if former is not None and former not in read.former_releases:
+        read.former_releases.append(former)
+
+
+def _just_before(change: Release) -> str:
+    major, minor = change
+    return f"{major}.{minor - 1}" if minor else f"{major - 1}.{_LAST_OF[major]}"
+
+
+def _last_before(tool: str, change: Release) -> str | None:
+    """Return the last release of a tool that runs a transformers from before a change, if one does."""
+    runs = [each.split() for each in _RUNS.get(tool, "").split(", ") if each]
+    return next((since for since, under in reversed(runs) if _numbers(under)[:2] < change), None)
+
+
 def loading_of(read: Defaults) -> str:
     """How matrices that bitsandbytes quantizes reach the GPU, as `Quantization.loading`."""
     if not before(read, QUANTIZES_IN_TURN) or before(read, ALLOCATES_HALF):

@@ -53,7 +53,8 @@ def _normalized(found: Mapping[str, Any]) -> Normalized:
     _refuse_others(found)
     normalized: dict[str, Any] = {**found, FRAMEWORK: "verl", _METHOD: "grpo", ENGINE: "fsdp"}
     notes: list[str] = ["verl: only the actor's update is estimated; generation and scoring come before it"]
-    strategy = str(normalized.pop(f"{_ACTOR}strategy", "fsdp"))
+    strategy = str(normalized.pop(f"{_FSDP}strategy", "fsdp"))
+    strategy = str(normalized.pop(f"{_ACTOR}strategy", strategy))
     normalized[VERSION] = 2 if strategy == "fsdp2" else 1
     fp32 = str(normalized.pop(f"{_FSDP}model_dtype", "fp32")) in ("fp32", "float32")
     normalized[PRECISION] = _computed(normalized, fp32=fp32)
@@ -106,7 +107,7 @@ def _computed(normalized: dict[str, Any], *, fp32: bool) -> str:
 
 def _refuse_others(found: Mapping[str, Any]) -> None:
     """Raise UnsupportedError for actors of Megatron, and for ways to advantages that are not known."""
-    strategy = found.get(f"{_ACTOR}strategy", "fsdp")
+    strategy = found.get(f"{_ACTOR}strategy", found.get(f"{_FSDP}strategy", "fsdp"))
     config = str(found.get("config-name", ""))
     megatron = next((name for name in found if name.startswith(f"{_ACTOR}megatron.")), None)
     if strategy == "megatron" or "megatron" in config or megatron is not None:
@@ -149,9 +150,9 @@ def gpus(normalized: dict[str, Any]) -> None:
 
 
 def rollout(normalized: dict[str, Any], notes: list[str]) -> None:
-    """Log-probabilities of a reference are there before the update, and its weights in host memory.
+    """Log-probabilities of a reference or a teacher are there before the update, and its weights in host memory.
 
-    Groups of GPUs generate together (workers/fsdp_workers.py, `_build_rollout`).
+    Groups of GPUs generate together (workers/fsdp_workers.py, `_build_rollout`; trainer/distillation/losses.py).
     """
     ranks, world = normalized.get(f"{_ROLLOUT}tensor_model_parallel_size"), normalized.get(GPUS)
     if isinstance(ranks, int) and isinstance(world, int) and ranks > 0 and world % ranks:
@@ -159,6 +160,11 @@ def rollout(normalized: dict[str, Any], notes: list[str]) -> None:
         said = "{} is {}, which does not divide the number of GPUs, {}: verl stops"
         notes.append(Message(said, key, ranks, world))
     share = normalized.pop(f"{_ROLLOUT}gpu_memory_utilization", DEFAULTS[f"{_ROLLOUT}gpu_memory_utilization"])
+    if normalized.pop("distillation.enabled", False) is True:
+        notes.append(
+            "distillation: the teacher answers from servers of its own; "
+            "probabilities of its likeliest tokens are counted like those of answers"
+        )
     if normalized.pop(f"{_ROLLOUT}free_cache_engine", True) is False:
         normalized[_SHARE] = share
         notes.append(Message("{} keeps {} of the GPU during the update", f"{_ROLLOUT}name", share))
@@ -322,8 +328,8 @@ VERL = Tool(
              ENTROPY, f"{_ROLLOUT}n", f"{_ROLLOUT}gpu_memory_utilization", f"{_ROLLOUT}free_cache_engine",
              f"{_MODEL}use_remove_padding", f"{_MODEL}enable_gradient_checkpointing", f"{_MODEL}lora_rank",
              f"{_MODEL}use_fused_kernels", f"{_FSDP}model_dtype", f"{_FSDP}mixed_precision*",
-             f"{_FSDP}dtype", f"{_FSDP}ulysses_sequence_parallel_size",
-             f"{_ACTOR}megatron*"),
+             f"{_FSDP}dtype", f"{_FSDP}strategy", f"{_FSDP}ulysses_sequence_parallel_size",
+             "distillation.enabled", f"{_ACTOR}megatron*"),
     vocabulary=("verl",),
     ignored=("data.*", "trainer.*", "reward_model.*", "custom_reward_function.*", "algorithm.*", "critic.*", "ray_*",
              "actor_rollout_ref.agent.*",  # verl-tool, verl_tool/trainer/config
