@@ -26,7 +26,10 @@ FURTHER = ROOT / "catalog/further.json"
 PUBLISHED = ROOT / "tests/truth/published.json"
 FILES = (
     PUBLISHED,
-    *(ROOT / f"tests/truth/{name}_published.json" for name in ("modelsa", "modelb", "models1", "models1_second")),
+    *(
+        ROOT / f"tests/truth/{name}_published.json"
+        for name in ("modelsa", "modelb", "models1", "models1_second", "models2")
+    ),
 )
 LICENCES = ROOT / "catalog/licences.json"
 CATALOG = ROOT / "memcore/data/catalog.json"

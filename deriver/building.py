@@ -93,10 +93,12 @@ def base_name(model_type: str) -> str | None:
 
 
 def classes(model_type: str) -> list[str]:
-    """Every class that an auto class has for a type."""
+    """Every class that an auto class has for a type, and those that only its own module names."""
     tables = [table for name, table in vars(modeling_auto).items() if re.fullmatch(r"MODEL_.*MAPPING_NAMES", name)]
     found = [table[model_type] for table in tables if model_type in table]
     names = {name for each in found for name in ((each,) if isinstance(each, str) else each)}
+    own = inspect.getmodule(find(class_name(model_type)))
+    names |= {name for name in getattr(own, "__all__", ()) if re.search(r"For[A-Z]", name)}
     return sorted(name for name in names if type_of(name) == model_type)
 
 

@@ -142,6 +142,9 @@ def _cached(model: Any, length: int) -> Cached | None:
     for kind, layer in zip(kinds, cache.layers, strict=True):
         found["sliding" if "Sliding" in kind else "full"] += sum(tensor.numel() for tensor in _kept(layer))
         found["state"] += sum(tensor.numel() for tensor in _states(layer))
+    # MiniMax keeps those of its linear attention next to its layers, an empty list where a layer has none.
+    kept = [each for each in getattr(cache, "linear_cache", ()) if isinstance(each, torch.Tensor)]
+    found["state"] += sum(tensor.numel() for tensor in kept)
     return Cached(**found)
 
 

@@ -9,6 +9,7 @@ import inspect
 import random
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product, takewhile
 from typing import Any, NamedTuple
 
 from deriver import building, sampling
@@ -18,8 +19,8 @@ from memcore.networks.families.multimodal import COMPOSITES
 from memcore.networks.formulas import evaluate, names
 
 LABELS = {"num_labels": 3}
-PROOFS, TRIES, NEEDED = 6, 30, 3
-SIZES = re.compile(rf"{sampling.SIZES.pattern}|num_labels|.*_?(dim|hidden|size)\w*")
+PROOFS, TRIES, NEEDED, TOGETHER = 12, 30, 3, 3
+SIZES = re.compile(rf"{sampling.SIZES.pattern}|num_labels|num_codevector\w*|.*_?(dim|hidden|size)\w*")
 
 
 class NotAlike(Exception):
@@ -63,7 +64,7 @@ def _matches(pattern: str) -> re.Pattern[str]:
 
 
 def _configurations(model_type: str, name: str) -> Iterator[building.Flat]:
-    """The defaults with few layers and three labels, then other sizes."""
+    """The defaults with few layers and three labels, then other sizes until each key has had another value."""
     start = STARTS.get(model_type, {})
     flat = building.fields(building.make_config(model_type, start))
     whole = {**start, **building.kinds(model_type, flat), **LABELS}
@@ -75,8 +76,10 @@ def _configurations(model_type: str, name: str) -> Iterator[building.Flat]:
     yield shrunk
     rng = random.Random(f"heads {name}")
     keys = [key for key in flat if SIZES.fullmatch(key) and not sampling.NO_MATTER.fullmatch(key)]
+    left: list[str] = []
     for _ in range(TRIES):
-        chosen = rng.sample(keys, min(len(keys), rng.randint(1, 4)))
+        left = left or rng.sample(keys, len(keys))
+        chosen, left = left[:TOGETHER], left[TOGETHER:]
         found = {**shrunk, "num_labels": rng.choice((1, 2, 5, 9))}
         for key in chosen:
             found[key] = rng.choice(sampling.values(name, key, flat[key], rng))
@@ -203,6 +206,9 @@ def _formulas(
     except Exception:  # numbers with formulas are not taken everywhere
         texts = {}
     values = [building.fields(building.make_config(model_type, each)) | _labels(each) for each, _, _ in pairs]
+    source = inspect.getsource(inspect.getmodule(building.find(name)))
+    said = {*re.findall(r"config\.(\w+)", source), *LABELS}
+    asked = [key for key in values[0] if key.rpartition(".")[2] in said]
     found = []
     for each in added:
         shapes = [dict(_shapes(other))[each] for _, _, other in pairs]
@@ -210,7 +216,7 @@ def _formulas(
         for place, size in enumerate(shapes[0]):
             text = texts[each][place] if each in texts and len(texts[each]) == len(shapes[0]) else None
             wanted = [shape[place] for shape in shapes]
-            axes.append(_formula(each, size, text, wanted, values))
+            axes.append(_formula(each, size, text, wanted, values, asked))
         found.append([first.spelled.get(each, each), "", *axes])
     return found
 
@@ -225,16 +231,33 @@ def _shapes(built: Built) -> Iterator[tuple[str, tuple[int, ...]]]:
             yield each, shape
 
 
-def _formula(name: str, size: int, text: str | None, wanted: list[int], values: list[building.Flat]) -> str:
-    """The code's own formula, a constant, or the key that has the size everywhere."""
-    keys = sorted({key for key, value in values[0].items() if type(value) is int and value == size}, key=_plainly)
-    for choice in (*((text,) if text else ()), *(("1",) if {*wanted} == {1} else ()), *keys, str(size)):
+def _formula(
+    name: str, size: int, text: str | None, wanted: list[int], values: list[building.Flat], asked: Collection[str]
+) -> str:
+    """The code's own formula, a constant, or what has the size everywhere: a key, a product or a quotient of two.
+
+    Keys are those that the class's module asks for.
+    """
+    numbers = {key: value for key, value in values[0].items() if type(value) is int and value > 0 and key in asked}
+    varied = [key for key in sorted(numbers, key=_plainly) if len({each.get(key) for each in values}) > 1]
+    keys = [key for key in dict.fromkeys((*varied, *numbers)) if numbers[key] == size]
+    pairs = sorted(product(varied, numbers), key=lambda pair: _alike(*pair), reverse=True)
+    products = [f"({one} * {other})" for one, other in pairs if numbers[one] * numbers[other] == size]
+    quotients = [f"({one} // {other})" for one, other in pairs if numbers[one] == size * numbers[other]]
+    plain = ("1",) if {*wanted} == {1} else ()
+    for choice in (*((text,) if text else ()), *plain, *keys, *products, *quotients, str(size)):
         try:
             if [evaluate(choice, each) for each in values] == wanted:
                 return choice
         except Exception:  # a formula of names that are no keys
             continue
     raise NotAlike(f"{name}: no formula of {wanted}")
+
+
+def _alike(one: str, other: str) -> tuple[int, int]:
+    """How many words two names have in common, and how many characters at their start."""
+    start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return len({*one.split("_")} & {*other.split("_")}), start
 
 
 def _plainly(key: str) -> tuple[bool, int, str]:

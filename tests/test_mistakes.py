@@ -251,9 +251,9 @@ def test_an_engine_that_is_not_a_word_is_named():
         ),
         (
             "google/gemma-3n-E4B-it",
-            "num_kv_shared_layers",
-            35,
-            "model.num_kv_shared_layers: none of the 0 layers",
+            "text_config",
+            {**content_of("google/gemma-3n-E4B-it")["text_config"], "num_kv_shared_layers": 35},
+            "model.text_config.num_kv_shared_layers: none of the 0 layers",
         ),
         ("databricks/dbrx-base", "attn_config", 7, "model.attn_config: expected an object, found 7"),
         (

@@ -72,11 +72,12 @@ def for_serving(meant: Named) -> Named:
 
 
 MATCHES = (
-    "part of an id, of a hub id or of a family, a size such as 8b, >30b or <=9b, a length such as context>=128k, "
-    "a licence such as apache-2.0, or moe, vision, audio, embedding or seq2seq"
+    "part of an id, of a hub id or of a family, a size such as 8b, >30b or <=9b, active parameters such as active<4b, "
+    "a length such as context>=128k, a licence such as apache-2.0, "
+    "or moe, hybrid, vision, audio, embedding or seq2seq"
 )
 """What a word of a query may be."""
-_SIZE = re.compile(r"(<=|>=|<|>)(\d+(?:\.\d+)?)([kmbt]?)")
+_SIZE = re.compile(r"(active)?(<=|>=|<|>)(\d+(?:\.\d+)?)([kmbt]?)")
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -92,13 +93,20 @@ def search(query: str) -> Mapping[str, Mapping[str, Any]]:
     ['Qwen/Qwen3-Coder-480B-A35B-Instruct']
     >>> list(search("olmo context>=64k >30b"))
     ['allenai/Olmo-3-1125-32B', 'allenai/Olmo-3-32B-Think', 'allenai/Olmo-3.1-32B-Instruct']
+    >>> list(search("qwen3.5 moe active<4b")), list(search("olmo hybrid"))
+    (['Qwen/Qwen3.5-35B-A3B'], ['allenai/Olmo-Hybrid-7B'])
     >>> list(search("audio <1b"))[0], list(search("qwen3 embedding >5b"))
     ('distil-whisper/distil-large-v3', ['Qwen/Qwen3-Embedding-8B', 'Qwen/Qwen3-VL-Embedding-8B'])
     """
-    words = query.lower().split()
+    words = sorted(query.lower().split(), key=lambda word: word.startswith("active"))  # the slowest last
     return {hub_id: entry for hub_id, entry in catalog().items() if all(_matches(w, hub_id, entry) for w in words)}
 
 
+_RECURRENT = re.compile(
+    r"(mamba|linear|ssm)_\w+|attn_layer_(period|offset)|hybrid_override_pattern|linear_attn_config|conv_L_cache|"
+    r"layer_group_size|lru_width"
+)
+"""Keys of layers that keep a state instead of keys and values."""
 _EXPERTS = re.compile(r"num_(local_|routed_)?experts|n_routed_experts|moe_num_experts")
 _EMBEDS = re.compile(r".*(?<!Chat)(?<!MT)(?<!Omni)(?<!GLM)(?<!CLIP)Model")
 """Classes whose results are no words."""
@@ -112,9 +120,11 @@ _PURPOSES: Mapping[str, re.Pattern[str]] = {
 def _purposes(config: Mapping[str, Any]) -> Iterator[str]:
     """What a model is for, as its keys tell."""
     yield from (purpose for purpose, keys in _PURPOSES.items() if any(map(keys.fullmatch, config)))
-    inner = (part for part in config.values() if isinstance(part, dict))
+    inner = [part for part in config.values() if isinstance(part, dict)]
     if any(_EXPERTS.fullmatch(key) and _several(value) for part in (config, *inner) for key, value in part.items()):
         yield "moe"
+    if any(_RECURRENT.fullmatch(key) for part in (config, *inner) for key in part) and config["model_type"] != "mamba":
+        yield "hybrid"
     if any(map(_EMBEDS.fullmatch, config.get("architectures", ()))):
         yield "embedding"
 
@@ -160,8 +170,8 @@ def _matches(word: str, hub_id: str, entry: Mapping[str, Any]) -> bool:
         if word[0].isdigit():  # 7b is not a part of 27b
             return re.search(rf"(?<![\d.]){re.escape(word)}", said) is not None
         return word in said or f"{terms}-".startswith(f"{word}-")
-    limit = float(size[2]) * {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}[size[3]]
-    return _COMPARE[size[1]](entry["parameters"], limit)
+    limit = float(size[3]) * {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}[size[4]]
+    return _COMPARE[size[2]](_from_catalog(hub_id).active_parameters if size[1] else entry["parameters"], limit)
 
 
 def find_model(model: str | Mapping[str, object]) -> Model:

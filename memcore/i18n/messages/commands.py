@@ -59,10 +59,11 @@ OF_COMMANDS_IN_CHINESE: Mapping[str, str] = {
     "JSON files with measured cases": "含实测案例的 JSON 文件",
     "a catalog id, a hub id, a config.json, a checkpoint, or -": "目录中的 id、hub id、config.json、检查点文件，或 -",
     "words that must all match: {kinds}": "须全部匹配的词：{kinds}",
-    "part of an id, of a hub id or of a family, a size such as 8b, >30b or <=9b, a length such as context>=128k, "
-    "a licence such as apache-2.0, or moe, vision, audio, embedding or seq2seq": (
-        "id、hub id 或系列名的一部分，规模如 8b、>30b 或 <=9b，长度如 context>=128k，许可证如 apache-2.0，"
-        "或 moe、vision、audio、embedding、seq2seq"
+    "part of an id, of a hub id or of a family, a size such as 8b, >30b or <=9b, active parameters such as active<4b, "
+    "a length such as context>=128k, a licence such as apache-2.0, "
+    "or moe, hybrid, vision, audio, embedding or seq2seq": (
+        "id、hub id 或系列名的一部分，规模如 8b、>30b 或 <=9b，激活参数如 active<4b，长度如 context>=128k，"
+        "许可证如 apache-2.0，或 moe、hybrid、vision、audio、embedding、seq2seq"
     ),
     "only models known to have this licence, such as apache-2.0": "只列出已知采用该许可证的模型，如 apache-2.0",
     "list the supported families": "列出支持的模型系列",

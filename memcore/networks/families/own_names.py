@@ -4,8 +4,8 @@ Sources: `modeling_interns1_pro.py` in internlm/Intern-S1-Pro; `configuration_ov
 (`BaseVisualTokenizer.__init__`) and `modeling_aimv2.py` in AIDC-AI/Ovis2-8B; `configuration_vlm.py` in
 naver-hyperclovax/HyperCLOVAX-SEED-Think-32B; transformers 5.23, models/blt, models/ovis2,
 models/hyperclovax_vision_v2, models/got_ocr2 and models/qwen3_asr; `modeling_GOT.py` in stepfun-ai/GOT-OCR2_0;
-`modeling_emu3.py` in BAAI/Emu3-Chat and BAAI/Emu3.5; `modeling_llada.py` in GSAI-ML/LLaDA-8B-Instruct; vllm 0.33,
-models/ovis.py, models/opencua.py and models/hyperclovax_vision_v2.py.
+`modeling_emu3.py` in BAAI/Emu3-Chat and BAAI/Emu3.5; `moe_lm.py` in rhymes-ai/Aria-Chat; `modeling_llada.py` in
+GSAI-ML/LLaDA-8B-Instruct; vllm 0.33, models/ovis.py, models/opencua.py and models/hyperclovax_vision_v2.py.
 """
 
 from __future__ import annotations
@@ -203,6 +203,24 @@ def blt(config: Config) -> Config:
     if type(narrow) is not int or type(times) is not int or narrow * times == wide:
         return config
     return {**config, "global_config": {**inner, "encoder_cross_output_size": narrow * times}}
+
+
+_ARIA = {"text_config": ("aria_moe_lm", "aria_text"), "vision_config": ("aria_vision_model", "idefics3_vision")}
+"""The parts of Aria by its own code's names and by transformers'."""
+
+
+def aria(config: Config) -> Config:
+    """Return Aria's keys where transformers has them: its own code calls the width of an expert's layer otherwise."""
+    parts = {
+        key: {**part, "model_type": theirs}
+        for key, (own, theirs) in _ARIA.items()
+        if isinstance(part := config.get(key), Mapping) and part.get("model_type") == own
+    }
+    text = parts.get("text_config", {})
+    if "moe_intermediate_size" in text:
+        kept = {key: value for key, value in text.items() if key != "moe_intermediate_size"}
+        parts["text_config"] = {**kept, "intermediate_size": text["moe_intermediate_size"]}
+    return {**config, **parts}
 
 
 _GRAMS = ("ple_conv_kernel_size", "ple_embed_dim", "ple_layer_ids", "seed", "split_ngram_parts")

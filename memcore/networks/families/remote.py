@@ -19,6 +19,7 @@ from memcore.networks.families.counting import Config, check_only, matrix, unsup
 from memcore.networks.families.ernie import ernie_vl
 from memcore.networks.families.longcat import longcat, longcat_more
 from memcore.networks.families.own_names import (
+    aria,
     blt,
     conditions,
     diffusion_gemma,
@@ -549,6 +550,7 @@ def _gemma4_unified(config: Config) -> Config:
 
 
 _RENAMED: Mapping[str, Callable[[Config], Config]] = {
+    "aria": aria,
     "bloom": lambda config: _keys(config, {"n_embed": "hidden_size"}),
     "chatglm": _chatglm,
     **dict.fromkeys(("gemma4_unified", "gemma4_unified_text"), _gemma4_unified),
