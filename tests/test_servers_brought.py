@@ -49,6 +49,7 @@ trtllm-serve org/m --tp_size=8 --config ./c.yml
 TGI = "docker run --gpus all -e MODEL_ID=org/m -e NUM_SHARD=2 -e QUANTIZE=bitsandbytes-nf4 ghcr.io/huggingface/{}\n"
 SWAP = "macros: {run: /bin/llama-server -ngl 99}\nmodels:\n  a: {cmd: '${run} -m Qwen3-8B-Q8_0.gguf -c 4096'}\n"
 READ = {
+    "swift deploy --model org/m": {"engine.type": "transformers", "inference.batch_size": 1},
     CHART: {"model": "Qwen/Qwen2.5-14B-Instruct", "parallelism.tensor_parallel_size": 4, "engine.enforce_eager": True},
     KUBEAI: {"model": "org/m", "engine.max_num_batched_tokens": 4096, "inference.max_model_len": 8192},
     COMPOSE: {"model": "org/m", "inference.speculative_method": "mtp", "inference.num_speculative_tokens": 3},
@@ -129,7 +130,6 @@ SAID = {
     'N=$((ISL*2))\nvllm serve org/m --max-num-batched-tokens "$N"': "$ISL",
     "llama-server -m my-model.gguf -c 512": "does not say which format it is",
     "trtllm-serve org/m --extra_llm_api_options x.yml": "x.yml is a separate file",
-    "swift deploy --model org/m": "supported for `swift deploy`",
     "spec:\n  url: hf://org/m\n  engine: VLLM\n  resourceProfile: google-tpu-v5e-2x2:4\n": "supported: GPUs",
 }
 

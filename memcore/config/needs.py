@@ -12,7 +12,7 @@ from memcore.config.training import Training
 from memcore.networks.adapter_kinds import kinds_with
 from memcore.records import dataclass
 
-EXPERTS, RECURRENT = "model.experts", "model.recurrent"
+EXPERTS, RECURRENT, TOWERS = "model.experts", "model.recurrent", "model.towers"
 """What a model has, in addition to the settings taken: names that are no paths."""
 SEVERAL, ANY = "2 or more", "given"
 """In place of values: any number above 1, and anything but absent or none."""
@@ -46,6 +46,7 @@ OF_ADAPTERS: dict[Setting[Any], Need] = {
 STAGED = Need(Parallelism.pipeline_parallel_size, (SEVERAL,))
 ROUTED = Need(EXPERTS, (ANY,))
 STATEFUL = Need(RECURRENT, (ANY,))
+SEEING = Need(TOWERS, (ANY,))
 IN_FP8 = Need(Training.precision, ("fp8-mixed",))
 _SHARDED = Need(Parallelism.tensor_parallel_size, (SEVERAL,))
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from memcore import registry
 from memcore.config import needs
-from memcore.config.needs import EXPERTS, RECURRENT, Need
+from memcore.config.needs import EXPERTS, RECURRENT, TOWERS, Need
 from memcore.config.training import Training
 from memcore.memory.estimate import Estimate
 from memcore.serving.estimate import ServingEstimate
@@ -52,5 +52,5 @@ def applies(path: str, engine: str, given: Mapping[str, str], taken: Mapping[str
 def traits(found: Estimate | ServingEstimate) -> dict[str, str]:
     """Return what a job's model has that settings wait for."""
     model = found.job.model
-    has = {EXPERTS: "E" in model.sizes, RECURRENT: is_recurrent(model)}
+    has = {EXPERTS: "E" in model.sizes, RECURRENT: is_recurrent(model), TOWERS: bool(model.network.towers)}
     return {name: "true" for name, is_so in has.items() if is_so}

@@ -7,7 +7,7 @@ from typing import Any
 
 from memcore.config.engine import EngineSettings
 from memcore.config.kinds import Choice, Flag, Integer, Listed, Proportions, Text
-from memcore.config.needs import ANY, ROUTED, Need
+from memcore.config.needs import ANY, ROUTED, SEEING, Need
 from memcore.config.parallelism import Parallelism
 from memcore.config.schema import Section, Setting, setting
 from memcore.servers.llamacpp.tensor_types import TensorTypes
@@ -173,6 +173,7 @@ IN_CHINESE: Mapping[str, tuple[str, ...]] = {
 """Of each setting its help, label, default and what its values mean, as far as these are its own."""
 NEEDS: Mapping[str, Need] = {
     LlamaCppSettings.n_cpu_moe: ROUTED,
+    LlamaCppSettings.mmproj: SEEING,
     LlamaCppSettings.draft_quantization: Need(Inference.draft_model, (ANY,)),
     LlamaCppSettings.n_gpu_layers_draft: Need(Inference.draft_model, (ANY,)),
     LlamaCppSettings.cache_type_k_draft: Need(Inference.draft_model, (ANY,)),

@@ -7,7 +7,8 @@ models/auto/modeling_auto.py, for the classes of a type.
 from __future__ import annotations
 
 from memcore.errors import UnsupportedError
-from memcore.networks.network import Network
+from memcore.networks.network import Layer, Network
+from memcore.networks.parts import SpecialMixer
 
 ABSENT = frozenset((
     *("albert", "bart", "bert-generation", "big_bird", "bigbird_pegasus", "biogpt", "blenderbot", "blenderbot-small"),
@@ -35,5 +36,12 @@ def check(path: str, network: Network) -> None:
     family = network.family
     if family in ABSENT:
         raise UnsupportedError(path, "llama.cpp has no architecture for {}; allowed: other servers", family)
-    if family in UNWRITTEN or not all(each.mixers or each.residual.startswith("single") for each in network.kinds):
+    if family in UNWRITTEN or not all(map(_is_written, network.kinds)):
         raise UnsupportedError(path, "found {}; not supported yet with llama.cpp; allowed: other servers", family)
+
+
+def _is_written(layer: Layer) -> bool:
+    """Return whether a layer is a mixer and a feed-forward layer, or one of them; derived states have other tensors."""
+    if layer.residual == "derived" and any(isinstance(part, SpecialMixer) for part in layer.mixers):
+        return False
+    return layer.residual.startswith("single") or bool(layer.mixers and layer.ffns)

@@ -88,7 +88,7 @@ def physical(job: ServingJob) -> int:
 
 def redundant(job: ServingJob, weights: Sequence[Entry]) -> Iterator[Entry]:
     """Yield the copies that are shared out with the other experts (srt/eplb/expert_location.py)."""
-    if not job.config[SglangSettings.ep_num_redundant_experts]:
+    if not job.config[SglangSettings.ep_num_redundant_experts] or "E" not in job.basics.sizes:
         return
     sizes = {
         "bytes": sum(entry.bytes for entry in weights if "experts" in (entry.module or "").split(".")),

@@ -402,5 +402,13 @@ TAKES: Mapping[str, tuple[Setting[Any], ...]] = {
 """What of the settings that engines have in common it takes."""
 REFUSED: Mapping[str, tuple[str, ...]] = {"vllm": (*NOT_SERVED,)}
 """Settings that every engine could have, but this one refuses whatever their value."""
-NEEDS: Mapping[str, Need] = {VllmSettings.moe_backend: ROUTED}
+_BOTH_ENGINES = (
+    *("0.8", "0.8.0", "0.8.1", "0.8.2", "0.8.3", "0.8.4", "0.8.5", "0.8.5.post1", "0.9", "0.9.0", "0.9.0.1", "0.9.1"),
+    *("0.9.2", "0.10", "0.10.0", "0.10.1", "0.10.1.1", "0.10.2"),
+)
+"""Releases with the former engine next to the present one."""
+NEEDS: Mapping[str, Need] = {
+    VllmSettings.moe_backend: ROUTED,
+    VllmSettings.use_v1: Need(EngineSettings.version, _BOTH_ENGINES),
+}
 """The one other setting that each of these waits for."""
