@@ -225,10 +225,6 @@ def test_what_files_say(tool):
     assert (found.tool.name, sections(found.config), found.unknown) == (tool, sections(config), unknown)
 
 
-LOGITS = (
-    "the loss is counted with logits, as TRL had it before 1.7; --framework trl with --framework-version counts that of "
-    "your release"
-)
 FILES = {
     "compute_environment: X\ndistributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n": (
         {"engine.type": "fsdp", "engine.version": 1, "engine.reshard_after_forward": None, "hardware.num_gpus": 8}, ()),
@@ -241,7 +237,7 @@ FILES = {
     "model_name_or_path: a/b\nmax_length: 8\nbf16: true\ndtype: bfloat16\npacking: true\nfsdp: full_shard auto_wrap offload\n": (
         {"engine.type": "fsdp", "engine.version": 1, "engine.cpu_offload": True, "training.precision": "bf16-mixed",
          "training.packed_sequences": True, "training.micro_batch_size": 8},
-        (LOGITS, "the number of GPUs is not given; set it with --gpus")),
+        ("the number of GPUs is not given; set it with --gpus",)),
     "model_name_or_path: a/b\ncutoff_len: 8\nquantization_bit: 4\n": (
         {"engine.type": None, "training.adapter.type": "lora", "training.adapter.target_modules": "all-linear",
          "training.quantization": "nf4-double", "training.activation_checkpointing.policy": "full"}, ()),
@@ -260,7 +256,7 @@ FILES = {
         ("deepspeed: ds_zero3.json is a separate file; its name suggests ZeRO stage 3",)),
     "torchrun --nproc_per_node 4 sft.py --model_name_or_path a/b --max_length 8": (
         {"engine.type": "ddp", "hardware.num_gpus": 4, "training.sequence_length": 8},
-        ("several processes without FSDP or DeepSpeed: treated as DDP", LOGITS)),
+        ("several processes without FSDP or DeepSpeed: treated as DDP",)),
     "llama-server -hf a/b -c 8 -fa": ({"engine.flash_attn": True}, ()),
     '{"zero_optimization": {"stage": 3, "cpu_offload": true, "cpu_offload_param": false}, "sequence_parallel_size": 2}': (
         {"engine.offload_optimizer": "cpu", "engine.offload_param": None, "parallelism.ulysses_parallel_size": 2},
@@ -629,10 +625,10 @@ def test_adapters_whose_layers_trl_leaves_to_peft():
     llama = imported(text.format("meta-llama/Llama-3.1-8B"))
     usual = {"type": "lora", "rank": 16, "dropout": 0.05}  # trl, trainer/model_config.py
     assert llama.config["training"]["adapter"] == {**usual, "target_modules": ["q_proj", "v_proj"]}
-    assert llama.notes == ("lora_target_modules: not given; PEFT's defaults for llama: q_proj, v_proj", LOGITS)
+    assert llama.notes == ("lora_target_modules: not given; PEFT's defaults for llama: q_proj, v_proj",)
     moe = imported(text.format("Qwen/Qwen3-30B-A3B"))
     assert moe.config["training"]["adapter"] == usual
-    assert moe.notes == ("lora_target_modules: PEFT has no default for qwen3_moe; treated as all-linear", LOGITS)
+    assert moe.notes == ("lora_target_modules: PEFT has no default for qwen3_moe; treated as all-linear",)
 
 
 CASE = """case $SIZE in

@@ -15,7 +15,7 @@ from memcore.records import dataclass
 from memcore.units import shown
 
 _END = rf"[\w-]{{1,{limits.NAME_LENGTH}}}(?:\.[\w-]{{1,{limits.NAME_LENGTH}}}){{0,15}}"
-_ENTRY = re.compile(rf"({_END})=([1-9][0-9]{{0,5}})")
+_ENTRY = re.compile(rf"{_END}=[1-9][0-9]{{0,5}}")
 _LAYER = r"[0-9]{1,4}"
 _LONGEST = 2**17
 """Characters of all entries: a rank for each matrix of 100 layers takes a third of it."""
@@ -52,7 +52,8 @@ def ranks_of(text: str | None) -> dict[str, int]:
     >>> ranks_of("q_proj=4,mlp.up_proj=8"), ranks_of(None)
     ({'q_proj': 4, 'mlp.up_proj': 8}, {})
     """
-    return {name: int(rank) for name, rank in _ENTRY.findall(text or "")}
+    parts = (each.rpartition("=") for each in text.split(",")) if text else ()
+    return {name: int(rank) for name, _, rank in parts}
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,9 @@ _IN_A_NODE = 8
 """The most GPUs that count for one node where a text leaves that open; also those of a DGX or an HGX board."""
 
 
-_NEXT_TO = re.compile(r"\s*(?:gpus?|cards?)?[\s,]*(?:\+|&|and|plus|with|和|加|与)\s*(?:an?\b|one\b)?\s*", re.ASCII)
+_NEXT_TO = re.compile(
+    r"[\s,]*(?:(?:gpus?|cards?)[\s,]*)?(?:\+|&|and|plus|with|和|加|与)\s*(?:(?:an?\b|one\b)\s*)?", re.ASCII
+)
 """Between GPUs of several kinds."""
 
 
@@ -114,7 +116,7 @@ def _other_kinds(rest: str, end: int) -> tuple[str, list[re.Match[str]]]:
     return rest, others
 
 
-_WITH_SIZE = re.compile(r"(.+?)[\s-]*(\d{1,3})\s*gb?", re.ASCII)
+_WITH_SIZE = re.compile(r"(.{1,60}?)[\s-]{0,4}(\d{1,3})\s{0,4}gb?", re.ASCII)
 
 
 def _card(name: str) -> str:

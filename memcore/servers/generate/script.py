@@ -21,6 +21,8 @@ _IN_BITS: Mapping[str, Mapping[str, Any]] = {
 _IMPORTS = "from transformers import pipeline"
 _IMPORTS_BITS = "from transformers import BitsAndBytesConfig, pipeline"
 _TEXT = "Why is the sky blue?"
+_UNNAMED = "MODEL"
+"""What stands for a model that has no name on the hub."""
 _CALLED = ("max_new_tokens", "max_length", "batch_size", "use_cache")
 """Keys that the call is told, not the pipeline."""
 
@@ -30,7 +32,7 @@ def script_of(_config: Config, keys: Mapping[str, Any]) -> str:
     dtype, bits = keys.get("dtype"), _IN_BITS.get(str(keys.get("quantization")))
     loads = {
         "task": "text-generation",
-        "model": keys.get("model"),
+        "model": keys.get("model", _UNNAMED),
         "device_map": "auto",
         "dtype": Code(f"torch.{dtype}") if dtype else "auto",
     }
