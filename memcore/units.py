@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import log10
 
 from memcore.limits import whole
@@ -139,6 +140,17 @@ def format_tokens(value: int) -> str:
     """
     factor, unit = (10**12, "T") if value >= 10**12 else (10**9, "B")
     return f"{value / factor:g}{unit}" if value >= factor else format_count(value)
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return sorted numbers as ranges: `0-2,7`."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][-1] + 1:
+            found[-1][1:] = [number]
+        else:
+            found.append([number])
+    return ",".join("-".join(map(str, each)) for each in found)
 
 
 def format_count(value: int) -> str:

@@ -470,8 +470,9 @@ def test_buffers_of_deep_ep_in_sglang(mode, size):
     }
     found = _deep_ep(estimate(Config.from_dict(config)))
     assert abs(found.bytes - size) < 128
-    with pytest.raises(ConfigError, match="which needs engine.enable_expert_parallel true"):
+    with pytest.raises(ConfigError, match="which needs engine.enable_expert_parallel true") as raised:
         estimate(Config.from_dict(config).replaced("engine.enable_expert_parallel", False))
+    assert len(raised.value.problems) == 1
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,12 @@ Source: peft 0.21, utils/other.py (`get_pattern_key`), tuners/tuners_utils.py (`
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 from memcore import limits
 from memcore.config.kinds import JsonSchema, Plain
 from memcore.messages import Message
 from memcore.records import dataclass
-from memcore.units import shown
+from memcore.units import ranges, shown
 
 _END = rf"[\w-]{{1,{limits.NAME_LENGTH}}}(?:\.[\w-]{{1,{limits.NAME_LENGTH}}}){{0,15}}"
 _ENTRY = re.compile(rf"{_END}=[1-9][0-9]{{0,5}}")
@@ -81,12 +80,7 @@ class LayerNumbers:
 
     def spell(self, value: object) -> str:
         """Return the numbers as text, runs as ranges."""
-        numbers = self.check(value)
-        starts = [numbers[0], *(after for before, after in pairwise(numbers) if after > before + 1)]
-        ends = [*(before for before, after in pairwise(numbers) if after > before + 1), numbers[-1]]
-        return ",".join(
-            str(first) if first == last else f"{first}-{last}" for first, last in zip(starts, ends, strict=True)
-        )
+        return ranges(self.check(value))
 
     def schema(self) -> JsonSchema:
         """Return its JSON Schema."""

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from memcore.errors import ConfigError, Problem, meaning, nearest
 from memcore.hardware.accelerators import AMPERE as AMPERE
+from memcore.hardware.accelerators import BLACKWELL as BLACKWELL
 from memcore.hardware.accelerators import DLCALC, ML, MONITORS, STACKS, Place
+from memcore.hardware.accelerators import HOPPER as HOPPER
 from memcore.hardware.accelerators import Accelerator as Accelerator
 from memcore.hardware.accelerators import Speed as Speed
 from memcore.hardware.cards import HOME, LAPTOP, WORKSTATION

@@ -125,6 +125,8 @@ _GENERATIONS = ((7, 0), (7, 5), (8, 0), (8, 9), (10, 0))
 """The first compute capability of Volta, Turing, Ampere, Ada with Hopper, and Blackwell."""
 AMPERE = 8
 """The compute capability from which on NVIDIA's GPUs have bf16, and PyTorch has flash attention for them."""
+HOPPER, BLACKWELL = 9, 10
+"""Compute capabilities of Hopper, and of the Blackwell of data centers."""
 STACKS: Mapping[str, str] = {
     "NVIDIA": "cuda", "AMD": "rocm", "Intel": "xpu", "Huawei": "cann", "Google": "tpu",
     "Apple": "metal",

@@ -181,18 +181,22 @@ def _generalized(step: Step, batch: Batch, outputs: Outputs, objective: Objectiv
     """
     tape = step.tape
     student = _forward(step, batch, outputs, objective)
-    step.tape.enter("loss", "teacher")
-    with tape.no_grad():
-        passing = new(tape, ("tf",), "bool", "teacher_forward")
-        logits = like(student, "linear", step.recipe.precision.autocast or step.recipe.precision.compute)
-        del passing
-        teacher = to(logits, "fp32")
-        del logits
+    teacher = _taught(step, student, "fp32")
     step.tape.enter("loss", "objective")
     with tape.at("loss"):
         shorter = Shifted(student.shape[1], -1, 1)
         loss = _jensen(narrow(student, 1, shorter), narrow(teacher, 1, shorter))
     return loss, None
+
+
+def _taught(step: Step, student: Tensor, dtype: str) -> Tensor:
+    """Return the logits of a frozen teacher, computed in the student's precision, in another dtype."""
+    step.tape.enter("loss", "teacher")
+    with step.tape.no_grad():
+        passing = new(step.tape, ("tf",), "bool", "teacher_forward")
+        logits = like(student, "linear", step.recipe.precision.autocast or step.recipe.precision.compute)
+        del passing
+        return to(logits, dtype)
 
 
 def _jensen(student: Tensor, teacher: Tensor) -> Tensor:
@@ -230,12 +234,7 @@ def _in_chunks(step: Step, batch: Batch, outputs: Outputs, objective: Objective)
     """
     tape = step.tape
     student = _forward(step, batch, outputs, objective)
-    step.tape.enter("loss", "teacher")
-    with tape.no_grad():
-        passing = new(tape, ("tf",), "bool", "teacher_forward")
-        teacher = like(student, "linear", step.recipe.precision.autocast or step.recipe.precision.compute)
-        del passing
-        teacher = to(teacher, student.dtype)
+    teacher = _taught(step, student, student.dtype)
     step.tape.enter("loss", "objective")
     with tape.at("loss"):
         loss = _summed_chunks(student, teacher)

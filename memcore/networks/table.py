@@ -8,6 +8,7 @@ from memcore.messages import Message, joined
 from memcore.networks.network import Layer, Model
 from memcore.networks.parts import Attention, Experts, FeedForward, LatentAttention, Mixer, SpecialMixer
 from memcore.records import dataclass
+from memcore.units import ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +58,6 @@ def _row(model: Model, layer: Layer, numbers: Sequence[int]) -> Row:
         state=sum(model.size(shape) for mixer in layer.mixers for shape in mixer.state),
         layer=layer,
     )
-
-
-def ranges(numbers: Sequence[int]) -> str:
-    """Sorted numbers as ranges: `0-2,7`."""
-    found: list[list[int]] = []
-    for number in numbers:
-        if found and number == found[-1][-1] + 1:
-            found[-1][1:] = [number]
-        else:
-            found.append([number])
-    return ",".join("-".join(map(str, each)) for each in found)
 
 
 RECURRENT: Mapping[str, str] = {

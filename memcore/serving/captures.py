@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from memcore.config.engine import release
+from memcore.hardware import BLACKWELL, HOPPER
 from memcore.memory.allocator import LARGE_SEGMENT, ROUNDING, SMALL
 from memcore.memory.ledger import Range
 from memcore.networks.network import Layer
@@ -62,7 +63,6 @@ _SUMMED_MORE = 2
 """How many times more NCCL's part may be: 0.65 MiB of a layer in a log of four L4."""
 _FEWER, _PRESENT = 550, 580
 """Branches of the drivers of CUDA 12.4 and of CUDA 13."""
-_HOPPER, _BLACKWELL = 9, 10
 
 
 def driver_of(job: ServingJob, usual: Driver) -> Driver:
@@ -73,20 +73,20 @@ def driver_of(job: ServingJob, usual: Driver) -> Driver:
     branch = release(stated)[0]
     if branch < _FEWER:
         return EARLIER
-    present = branch >= _PRESENT and _major(job) >= _HOPPER and not integrated(job.accelerator)
+    present = branch >= _PRESENT and _major(job) >= HOPPER and not integrated(job.accelerator)
     return PRESENT if present else FORMER
 
 
 def _runs(job: ServingJob, *, earlier: bool) -> Iterator[Driver]:
     yield FORMER
-    if _major(job) >= _HOPPER:
+    if _major(job) >= HOPPER:
         yield PRESENT
-    if earlier and _major(job) < _BLACKWELL:
+    if earlier and _major(job) < BLACKWELL:
         yield EARLIER
 
 
 def _major(job: ServingJob) -> int:
-    return (job.accelerator.major if job.accelerator else None) or _BLACKWELL
+    return (job.accelerator.major if job.accelerator else None) or BLACKWELL
 
 
 def kept(job: ServingJob, usual: Driver, count: Count, further: int, *, earlier: bool) -> Range:

@@ -8,7 +8,6 @@ from dataclasses import field
 from memcore.memory.ledger import Entry
 from memcore.messages import Message
 from memcore.networks.network import SEEING, Model
-from memcore.networks.table import ranges
 from memcore.records import dataclass
 from memcore.serving.blocks import block
 from memcore.serving.checkpoint import Stored
@@ -18,6 +17,7 @@ from memcore.serving.slots import TENSOR, Slot, first_slots, last_slots, layer_s
 from memcore.serving.stages import Stage
 from memcore.serving.tower_slots import tower_slots
 from memcore.symbols import Shape, Total, product, spell
+from memcore.units import ranges
 
 CATEGORY = "weights"
 _PLAIN = "the model's config.json"

@@ -109,10 +109,14 @@ def plan_together(*configs: Config | Mapping[str, object], keep: int = KEEP, tak
     if asked.capacity is None:
         message = "a plan needs a GPU model; name one with --accelerator, or set --gpu-memory"
         raise ConfigError.at(Hardware.accelerator, message)
-    found = [*_apart(asked), *_distinct(_plans(asked), keep)][:keep]
+    variants = [[*_variants(each)] for each in asked.found]
+    found = [*_apart(asked), *_distinct(_plans(asked, variants), keep)][:keep]
     if found:
         return PlannedTogether(asked, tuple(found), None)
-    smallest = [min((each.needs for each in _variants(job)), default=job.device.expected) for job in asked.found]
+    smallest = [
+        min((each.needs for each in every), default=job.device.expected)
+        for every, job in zip(variants, asked.found, strict=True)
+    ]
     because = Message(
         "each GPU has {}, but the smallest variants tried need {} together",
         format_bytes(asked.capacity), format_bytes(sum(smallest)),
@@ -200,14 +204,13 @@ def _way_of(found: Found) -> str:
     return str(registry.own(str(engine), "knobs", "WAYS")[0].title)
 
 
-def _plans(asked: Shared, extra: tuple[Knob, ...] = ()) -> Iterator[Together]:
-    """Yield combinations of variants that fit, those first that give up least."""
+def _plans(asked: Shared, variants: Sequence[Sequence[_Variant]], *, larger: bool = False) -> Iterator[Together]:
+    """Yield combinations of the jobs' variants that fit, those first that give up least; `larger`: on other GPUs."""
     capacity = asked.capacity or 0
-    every = [[*_variants(each, extra)] for each in asked.found]
-    combined = sorted(product(*every), key=lambda chosen: (sum(each.level for each in chosen), -_largest(chosen)))
+    combined = sorted(product(*variants), key=lambda chosen: (sum(each.level for each in chosen), -_largest(chosen)))
     for chosen in combined:
         if sum(each.needs for each in chosen) <= capacity:
-            tier = "hardware" if extra else "quantized" if any(each.level for each in chosen) else "same"
+            tier = "hardware" if larger else "quantized" if any(each.level for each in chosen) else "same"
             yield _spread(chosen, asked, tier)
 
 
@@ -316,7 +319,10 @@ def _on_larger(asked: Shared) -> Iterator[Together]:
     for knob in larger(asked.capacity or 0, asked.found[0].job.accelerator):
         moved = [_estimated(each.job.config.changed(knob.to)) for each in asked.found]
         able = [each for each in moved if each is not None]
-        found = next(_plans(Shared(tuple(able), asked.taken), (knob,)), None) if len(able) == len(moved) else None
+        if len(able) < len(moved):
+            continue
+        variants = [[*_variants(each, (knob,))] for each in able]
+        found = next(_plans(Shared(tuple(able), asked.taken), variants, larger=True), None)
         if found is not None:
             jobs = (replace(job, first=first) for job, first in zip(found.jobs, asked.found, strict=True))
             yield replace(found, jobs=tuple(jobs))

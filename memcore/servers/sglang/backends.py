@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from memcore.hardware import BLACKWELL, HOPPER
 from memcore.memory.ledger import Entry
 from memcore.networks.network import Model
 from memcore.networks.parts import Attention, LatentAttention, Mixer
@@ -22,11 +23,9 @@ from memcore.serving.stages import Stage
 from memcore.symbols import product
 from memcore.units import MiB
 
-HOPPER, BLACKWELL = 9, 10
-"""Compute capabilities."""
 FA3, FLASHINFER, _FLASHINFER_LATENT, _TRITON = "fa3", "flashinfer", "flashinfer-latent", "triton"
 _TRTLLM, TRTLLM_LATENT, AITER, SPARSE, _COMPRESSED = "trtllm_mha", "trtllm_mla", "aiter", "dsa", "dsv4"
-AUTO, OTHER_NAMES = "auto", {"nsa": SPARSE, "compressed": _COMPRESSED, "tokenspeed_mla": "cutedsl_mla"}
+AUTO, _OTHER_NAMES = "auto", {"nsa": SPARSE, "compressed": _COMPRESSED, "tokenspeed_mla": "cutedsl_mla"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,7 @@ def attends(model: Model, basics: Basics, told: str, number: tuple[int, ...]) ->
     mixers = [mixer for layer, _ in model.layers for mixer in layer.mixers]
     latent = any(isinstance(mixer, LatentAttention) for mixer in mixers)
     if told != AUTO:
-        return _FLASHINFER_LATENT if told == FLASHINFER and latent else told
+        return _FLASHINFER_LATENT if told == FLASHINFER and latent else _OTHER_NAMES.get(told, told)
     if basics.accelerator is None:
         return None
     if model.network.family == FAMILY:

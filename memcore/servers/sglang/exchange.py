@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from memcore.config.defaults import Defaults
 from memcore.config.parallelism import Parallelism
+from memcore.hardware import HOPPER
 from memcore.memory.ledger import Entry, Range
 from memcore.servers.sglang.attention import groups
-from memcore.servers.sglang.backends import HOPPER
 from memcore.servers.sglang.experts import physical
 from memcore.servers.sglang.graphs import GRAPHS
 from memcore.servers.sglang.settings import SglangSettings
@@ -30,15 +30,19 @@ UNQUANTIZED = ("mtp", "eagle", "eagle3")
 """Methods whose own layer sends its tokens in 16 bits (`is_eagle`)."""
 
 
-def sends(read: Defaults, basics: Basics) -> str | None:
+def sends(read: Defaults) -> str | None:
     """Return what sends tokens to experts, which are then whole and shared out over all tensor-parallel ranks.
 
     Source: sglang, srt/server_args.py (`_handle_a2a_moe`).
     """
     found = read.given(SglangSettings.moe_a2a_backend)
-    if found not in ("deepep", "flashinfer"):
-        return None
-    if not basics.layout.expert_parallel or basics.layout.data > groups(basics.layout):
+    return found if found in ("deepep", "flashinfer") else None
+
+
+def checked_sender(read: Defaults, basics: Basics) -> str | None:
+    """Return what sends tokens to experts, and refuse it for experts that are not shared out."""
+    found, layout = sends(read), basics.layout
+    if found is not None and (not layout.expert_parallel or layout.data > groups(layout)):
         said = "found {!r}, which needs {} true and {} 1"
         data = Parallelism.data_parallel_size
         read.refuse(SglangSettings.moe_a2a_backend, said, found, ServerSettings.enable_expert_parallel, data)

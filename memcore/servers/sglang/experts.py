@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from memcore.hardware import BLACKWELL
 from memcore.memory.ledger import Entry, Range
 from memcore.networks.parts import Experts
 from memcore.servers.sglang.compressed import FAMILY
@@ -29,7 +30,6 @@ _REPACKS = (0, 5, 15)
 """The first release read with Marlin for experts in NVFP4, which GPUs before Blackwell run unasked."""
 _SOURCE = "sglang 0.5.9, srt/layers/quantization/modelopt_quant.py, ModelOptNvFp4FusedMoEMethod.create_weights"
 _GROUP = 16
-_BLACKWELL = 10
 _MARLIN = 9
 """Compute capability of the GPUs on which Marlin multiplies experts in MXFP4."""
 _OF_SCALES = 4, 17
@@ -74,8 +74,8 @@ def left_behind(job: ServingJob, backend: str, number: tuple[int, ...], stage: S
 def _leaves_room(basics: Basics, backend: str, number: tuple[int, ...]) -> bool:
     major = basics.accelerator.major if basics.accelerator else None
     if number >= _REPACKS and backend in (_REPACKED, _AUTO):
-        return major is not None and (backend == _REPACKED or major < _BLACKWELL)
-    if major != _BLACKWELL or not _MADE <= number < _FREED:
+        return major is not None and (backend == _REPACKED or major < BLACKWELL)
+    if major != BLACKWELL or not _MADE <= number < _FREED:
         return False
     return backend == _TRTLLM or (backend == _AUTO and basics.model.network.family in _UNASKED)
 

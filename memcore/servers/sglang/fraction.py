@@ -92,18 +92,14 @@ def tier(memory: int, number: tuple[int, ...]) -> Tier:
 def usual(read: Defaults, basics: Basics, chunk: int, graphs: int, number: tuple[int, ...]) -> float:
     """Return the static fraction of a release; the chunk is that of all groups of ranks."""
     if number < _DERIVING:
-        return _former(basics, number)
-    memory = (basics.capacity or 0) // MiB
-    derived = round(1 - _reserved(read, basics, chunk, graphs, number) / memory, 3)
-    return round(derived * fraction_left(basics, number), 3)
+        found = _former(basics, number)
+    else:
+        found = round(1 - _reserved(read, basics, chunk, graphs, number) / ((basics.capacity or 0) // MiB), 3)
+    return found if number < ASKED_OR_NOT else round(found * fraction_left(basics, number), 3)
 
 
 def _former(basics: Basics, number: tuple[int, ...]) -> float:
-    """Return the fraction before it followed from the chunk and the graphs."""
-    return round(_before_towers(basics, number) * (1.0 if number < ASKED_OR_NOT else fraction_left(basics, number)), 3)
-
-
-def _before_towers(basics: Basics, number: tuple[int, ...]) -> float:
+    """Return the fraction before it followed from the chunk and the graphs, three decimals at most."""
     layout, memory = basics.layout, (basics.capacity or 0) // MiB
     parallel = layout.tensor * groups(layout)
     if _WIDE <= number < _RESERVING and memory > 80 * 1024:
@@ -125,7 +121,7 @@ def _reserved(read: Defaults, basics: Basics, chunk: int, graphs: int, number: t
     found += 0 if phase == PREFILL else reserved(layout, graphs, number, derives=True)
     none = number >= _NO_ROOM and not captures_decoding(read)
     found += 0 if none else 2 * graphs
-    deep = sends(read, basics) == "deepep"
+    deep = sends(read) == "deepep"
     if captures_prompts(read, basics, number):
         prompt = captured_prompt(read, basics, chunk, number)
         found += 1.5 * 1024 if "lk" in basics.sizes else 8 * prompt_sizes(prompt)

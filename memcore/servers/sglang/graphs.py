@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from memcore.hardware import matmul_workspaces
+from memcore.hardware import BLACKWELL, HOPPER, matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.parts import Attention
 from memcore.servers.sglang.attention import HEAD, gathers_logits, groups
-from memcore.servers.sglang.backends import BLACKWELL, FA3, FLASHINFER, HOPPER
+from memcore.servers.sglang.backends import FA3, FLASHINFER
 from memcore.servers.sglang.splits import accumulators
 from memcore.serving.captures import FORMER, PRESENT, count, kept, pool, summed_by_nccl
 from memcore.serving.devices import integrated

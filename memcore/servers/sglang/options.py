@@ -7,9 +7,9 @@ from memcore.config.engine import EngineSettings, release
 from memcore.records import dataclass
 from memcore.servers.sglang import supported
 from memcore.servers.sglang.attention import groups
-from memcore.servers.sglang.backends import AUTO, OTHER_NAMES, attends, page_of
+from memcore.servers.sglang.backends import AUTO, attends, page_of
 from memcore.servers.sglang.compressed import FAMILY, SEQUENCES, WINDOW_RATIO
-from memcore.servers.sglang.exchange import sends
+from memcore.servers.sglang.exchange import checked_sender
 from memcore.servers.sglang.experts import DISPATCHED
 from memcore.servers.sglang.fraction import AITER_SHARE, gives_to_aiter, tier, usual
 from memcore.servers.sglang.phases import (
@@ -97,13 +97,13 @@ def options(read: Defaults, basics: Basics) -> Options:
     number = release(read.given(EngineSettings.version) or NEWEST)
     usual_tier = tier(memory, number)
     chunk = read.take(SglangSettings.chunked_prefill_size, usual_tier.chunk)
-    wide = basics.layout.tensor * groups(basics.layout) >= 4
+    apart = groups(basics.layout)
+    wide = basics.layout.tensor * apart >= 4
     given = most_sequences(read)
     most = usual_tier.graphs_wide if wide else usual_tier.graphs
     if given is not None and number >= _AS_MANY:
         most = min(most, given)
     graphs = read.take(SglangSettings.cuda_graph_max_bs, most)
-    apart = groups(basics.layout)
     requests = asked(given, basics)
     requests = requests if requests is None else max(requests // apart, 1)
     fraction = read.given(SglangSettings.mem_fraction_static)
@@ -115,9 +115,9 @@ def options(read: Defaults, basics: Basics) -> Options:
     compresses = basics.model.network.family == FAMILY
     page = read.given(Inference.block_size) or read.given(ServerSettings.block_size) or 1
     told = read.take(SglangSettings.attention_backend, AUTO)
-    kernels = attends(basics.model, basics, OTHER_NAMES.get(told, told), number)
-    told = read.given(SglangSettings.prefill_attention_backend) or told
-    prompts = attends(basics.model, basics, OTHER_NAMES.get(told, told), number)
+    kernels = attends(basics.model, basics, told, number)
+    prompts = attends(basics.model, basics, read.given(SglangSettings.prefill_attention_backend) or told, number)
+    sender = checked_sender(read, basics)
     return Options(
         fraction=None if fraction is None else _left(fraction, basics, number),
         chunk=tokens_at_once(read, basics, max(chunk // apart, 1), requests or graphs),
@@ -131,8 +131,8 @@ def options(read: Defaults, basics: Basics) -> Options:
         states=_states(read, requests),
         prompts=_captured(read, basics, max(chunk // apart, 1), number),
         captures=captures_decoding(read),
-        deepep=read.take(SglangSettings.deepep_mode, "auto") if sends(read, basics) == "deepep" else None,
-        slots=sends(read, basics) == "flashinfer",
+        deepep=read.take(SglangSettings.deepep_mode, "auto") if sender == "deepep" else None,
+        slots=sender == "flashinfer",
         aiter=fraction is not None and gives_to_aiter(basics, number),
         requests=requests,
         slots_each=_slots_each(read, basics, number),

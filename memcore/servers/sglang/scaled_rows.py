@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memcore.hardware import Accelerator
+from memcore.hardware import BLACKWELL, Accelerator
 from memcore.memory.ledger import Entry
 from memcore.servers.sglang.indexers import spare_keys
 from memcore.serving.cache import CacheSpec
@@ -22,7 +22,6 @@ from memcore.serving.stages import Stage
 _RAW, _COUNTED = (0, 5, 12), (0, 5, 18)
 """The first release read whose kernels for Blackwell and AMD's GPUs take rows without scales, and the first that counts
 scales when it sizes the pool."""
-_BLACKWELL = 10
 _SOURCE = "sglang 0.5.9, srt/model_executor/model_runner_kv_cache_mixin.py, calculate_mla_kv_cache_dim"
 
 
@@ -54,4 +53,4 @@ def scales(job: ServingJob, stage: Stage, number: tuple[int, ...]) -> tuple[Cach
 def _scaled(accelerator: Accelerator | None, number: tuple[int, ...]) -> bool:
     if accelerator is None or number < _RAW:
         return accelerator is not None
-    return accelerator.major is not None and accelerator.major < _BLACKWELL
+    return accelerator.major is not None and accelerator.major < BLACKWELL

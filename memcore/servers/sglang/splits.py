@@ -8,8 +8,8 @@ Dao-AILab/flash-attention, hopper/flash_api.cpp (`get_num_splits`, `out_accum`) 
 
 from __future__ import annotations
 
+from memcore.hardware import HOPPER
 from memcore.networks.parts import Attention, LatentAttention, Mixer
-from memcore.servers.sglang.backends import HOPPER
 from memcore.serving.devices import device_of
 from memcore.serving.job import ServingJob
 from memcore.serving.stages import Stage

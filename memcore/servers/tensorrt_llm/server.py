@@ -12,6 +12,7 @@ from math import ceil
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
+from memcore.hardware import BLACKWELL
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.network import Model
@@ -43,7 +44,6 @@ _GRAPHS = 34
 """Graphs where nothing is said of them: batches of 1 to 32, 64 and 128 (llmapi/llm_args.py, `CudaGraphConfig`)."""
 _LARGEST = 128
 """Sequences of the largest batch that is captured where nothing is said of it (llmapi/llm_args.py)."""
-_BLACKWELL = 10
 _PYTORCH = (1, 0)
 """The first release that runs models in PyTorch without being asked."""
 _WHOLE = frozenset({"deepseek_v3", "kimi_vl"})
@@ -211,7 +211,7 @@ def _whole_embedding(job: ServingJob, stage: Stage) -> Iterator[Entry]:
 def _outside(job: ServingJob) -> list[Entry]:
     """Return what lies outside PyTorch: on Blackwell more than the context and NCCL; no source says what."""
     usual = context_and_nccl(job.accelerator, job.num_gpus)
-    if job.accelerator is None or job.accelerator.major != _BLACKWELL:
+    if job.accelerator is None or job.accelerator.major != BLACKWELL:
         return usual
     known = sum(each.bytes for each in usual)
     bounds = _OUTSIDE[min(job.num_gpus, len(_OUTSIDE)) - 1]

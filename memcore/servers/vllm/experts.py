@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from memcore.hardware import BLACKWELL, HOPPER
 from memcore.memory.ledger import Entry
 from memcore.networks.parts import Experts
 from memcore.servers.vllm.options import Options
@@ -15,9 +16,8 @@ from memcore.serving.slots import EXPERT
 from memcore.symbols import Quotient, measure
 
 TRTLLM = "flashinfer_trtllm"
-HOPPER, _TRTLLM_BLACKWELL, PLAIN_BLACKWELL = 9, 10, 12
-"""Compute capabilities: Hopper's; of Blackwell the data center's, and others', for which TensorRT-LLM has no kernels of
-experts."""
+PLAIN_BLACKWELL = 12
+"""The compute capability of Blackwell outside data centers, for which TensorRT-LLM has no kernels of experts."""
 
 
 def major(job: ServingJob) -> int:
@@ -29,7 +29,7 @@ def _blackwell_nvfp4(job: ServingJob) -> bool:
     """Return whether experts in NVFP4 run on Blackwell, which has kernels for them."""
     stored = job.basics.stored
     form = stored.format_of("routed-expert", ()) if stored is not None else None
-    return major(job) >= _TRTLLM_BLACKWELL and form is not None and form.name == "nvfp4"
+    return major(job) >= BLACKWELL and form is not None and form.name == "nvfp4"
 
 
 def _gelu(job: ServingJob) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 from math import ceil
 
 from memcore.config.hardware import Hardware
-from memcore.hardware import matmul_workspaces
+from memcore.hardware import BLACKWELL, HOPPER, matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.networks.network import Layer
@@ -90,9 +90,6 @@ _XQA = (0, 28)
 """The release whose FlashInfer answers single tokens with XQA on consumer Blackwell, too (read in 0.27.1 and 0.28)."""
 _WARMS = (0, 10, 2)
 """The release that warms up FlashInfer's attention first."""
-_DATA_CENTER = 10
-"""Compute capability of Blackwell's data-center GPUs, which capture up to 1,024 tokens since 0.28."""
-_HOPPER, _BLACKWELL = 9, 10
 _CUDA_13 = (0, 20)
 """The release whose wheels are for CUDA 13, so that drivers begin with 580 (torch 2.11 requires cuda-toolkit 13.0);
 those before, for CUDA 12, run with any since 525, as 0.15.1 does with 535.86 on H100."""
@@ -311,8 +308,8 @@ def _usual_driver(job: ServingJob, chosen: Options) -> Driver:
         return FORMER
     major = job.accelerator.major
     since = chosen.facts.since
-    between = major == _HOPPER and (0, 11) <= since < (0, 19)
-    return PRESENT if between or major is None or (major >= _BLACKWELL and since >= (0, 19)) else FORMER
+    between = major == HOPPER and (0, 11) <= since < (0, 19)
+    return PRESENT if between or major is None or (major >= BLACKWELL and since >= (0, 19)) else FORMER
 
 
 def _pool(job: ServingJob, step: Step, stage: Stage, largest: int) -> Entry:
@@ -341,7 +338,7 @@ def _split(job: ServingJob, chosen: Options, stage: Stage, tokens: int) -> Entry
     sinks, and not where Triton's kernels attend: in fp32, beyond 256 elements, where images see themselves whole.
     """
     basics = job.basics
-    hopper = job.accelerator is not None and job.accelerator.major == _HOPPER
+    hopper = job.accelerator is not None and job.accelerator.major == HOPPER
     if not tokens or not hopper or basics.dtype == "fp32" or not chosen.facts.server_batches:
         return None
     shapes: list[Shape] = []
@@ -440,7 +437,7 @@ def _flashinfer(job: ServingJob) -> bool:
     heads = basics.sizes.get("d", 0)
     usual = "lk" not in basics.sizes and heads <= 256 and basics.sizes.get("d′", heads) == heads
     sinks = any(getattr(mixer, "sinks", None) is not None for mixer in mixers)
-    reads = major == _DATA_CENTER or (major in _SINGLE_TOKENS and basics.cache_dtype.startswith("fp8"))
+    reads = major == BLACKWELL or (major in _SINGLE_TOKENS and basics.cache_dtype.startswith("fp8"))
     return usual and not sinks and reads
 
 
@@ -460,7 +457,7 @@ def captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
     facts, each = chosen.facts, 1 + (job.basics.speculation.tokens if job.basics.speculation else 0)
     major = job.accelerator.major if job.accelerator else None
     family = job.basics.model.network.family
-    widest = 1024 if facts.since >= (0, 28) and major == _DATA_CENTER else 512
+    widest = 1024 if facts.since >= (0, 28) and major == BLACKWELL else 512
     # Before 0.10 whatever max_num_seqs is (config.py of 0.8.5).
     usual = min(2 * chosen.sequences * each, widest) if facts.since >= (0, 10) else 512
     usual = 1024 if family == "gpt_oss" else usual
@@ -477,7 +474,7 @@ def captured(job: ServingJob, chosen: Options) -> tuple[list[int], list[int]]:
         return sizes, []
     rounded = sorted({each * -(-size // each) for size in sizes})
     sizes = [size for size in rounded if size <= most] or [each]
-    if mode == "full" and major == _HOPPER:  # FlashAttention 3, as other kernels do not capture prompts whole
+    if mode == "full" and major == HOPPER:  # FlashAttention 3, as other kernels do not capture prompts whole
         return [], sizes
     return [] if mode == "full_decode_only" else sizes, [
         size for size in sizes if each <= size <= each * chosen.sequences

@@ -13,7 +13,7 @@ from math import ceil
 
 from memcore.config.defaults import Defaults
 from memcore.config.engine import EngineSettings, release
-from memcore.hardware import matmul_workspaces
+from memcore.hardware import HOPPER, matmul_workspaces
 from memcore.memory.ledger import Entry, Range
 from memcore.messages import Message
 from memcore.records import dataclass
@@ -21,7 +21,6 @@ from memcore.servers.vllm.adapters import adapters
 from memcore.servers.vllm.compressed import compressed, kernel_heads
 from memcore.servers.vllm.defaults import keeps, loads, options
 from memcore.servers.vllm.experts import (
-    HOPPER,
     PLAIN_BLACKWELL,
     TRTLLM,
     flashinfer_experts,

@@ -12,7 +12,7 @@ from memcore.config.engine import EngineSettings
 from memcore.config.hardware import Hardware
 from memcore.config.training import Training
 from memcore.errors import UnsupportedError
-from memcore.hardware import AMPERE, find_accelerator
+from memcore.hardware import AMPERE, HOPPER, find_accelerator
 from memcore.layers.compiled import obstacles
 from memcore.layers.fused_loss import chunks_recorded
 from memcore.layers.torchtitan.experts import MIXTURES
@@ -307,9 +307,6 @@ def _attention(read: Defaults, model: Model, code: LayerCode, precision: Precisi
     return kernel
 
 
-_HOPPER = 9
-
-
 def _on_its_gpu(read: Defaults, recipe: Recipe, family: str) -> Recipe:
     """Return the recipe on a GPU older than Ampere, which has neither flash attention nor bf16."""
     early = is_before_ampere(read)
@@ -329,7 +326,7 @@ def _prefers_cudnn(read: Defaults, precision: Precision) -> bool:
     if given is None or not runs_transformer_engine(read.given(EngineSettings.framework)):
         return False
     major = find_accelerator(given).major
-    return (precision.autocast or precision.compute) != "fp32" and major is not None and major >= _HOPPER
+    return (precision.autocast or precision.compute) != "fp32" and major is not None and major >= HOPPER
 
 
 def _implementation(read: Defaults, model: Model, engine: Engine, *, parallel: bool) -> str:
